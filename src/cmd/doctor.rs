@@ -110,7 +110,7 @@ fn ask(config: &Config) -> HostRequirements {
 
 fn add_source(ask: &mut HostRequirements, name: &str, source: &dyn SourceOptions, workers: usize) {
     let udp = source.udp(workers);
-    let addresses = source.listen().iter();
+    let addresses = source.listen().into_iter();
     let addresses = addresses.filter(|address| address.protocol == Protocol::Udp);
     ask.udp.extend(addresses.map(|address| UdpRequirement {
         source: name.to_owned(),

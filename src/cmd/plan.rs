@@ -165,7 +165,7 @@ fn receive_buffer_bytes(config: &Config, cores: u64) -> u64 {
     let workers = usize::try_from(cores).unwrap_or(usize::MAX);
     let sources = config.sources.values().map(|source| {
         let source = source.options();
-        let addresses = source.listen().iter();
+        let addresses = source.listen().into_iter();
         let addresses = addresses.filter(|addr| addr.protocol == Protocol::Udp);
         let udp = source.udp(workers);
         let each = udp.receive_buffer_bytes.saturating_mul(2);

@@ -10,6 +10,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 mod dns;
+mod hec_client;
 mod http;
 mod inrush;
 mod lines;
@@ -19,6 +20,7 @@ mod send;
 mod tools;
 
 pub use dns::{Dns, DnsReply};
+pub use hec_client::{HecClient, HecReply, gzip};
 pub use http::{HttpAnswer, http, http_with};
 pub use inrush::{Exit, Inrush, Options, binary};
 pub use inrush_testkit::{DEADLINE, Hec, HecRequest, Reply, Sticky, eventually};

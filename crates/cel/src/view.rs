@@ -7,7 +7,9 @@ use std::net::IpAddr;
 use cel::common::types::{CelDouble, CelInt, CelString};
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
-use inrush_event::{ClassInfo, EventNames, Extra, ExtraKey, Record, SourceInfo, Span, Timestamp};
+use inrush_event::{
+    ClassInfo, EventNames, Extra, ExtraKey, Format, Record, SourceInfo, Span, Timestamp,
+};
 
 /// Variables that expressions can ask an event for, each with what it is.
 pub const VARIABLES: &[(&str, &str)] = &[
@@ -102,26 +104,28 @@ impl EventView<'_> {
     fn fields(&self) -> HashMap<String, String> {
         let of_class = self.class.map_or(&[][..], |class| &class.fields);
         let mut fields: HashMap<String, String> = of_class.iter().cloned().collect();
+        if self.record.format == Format::Hec {
+            add_fields(self.part(self.record.sdata), &mut fields);
+        }
         let extra = Extra::new(self.part(self.record.extra));
-        let Some(own) = extra.get(ExtraKey::Fields) else {
-            return fields;
-        };
-        let object = [b"{", own.strip_prefix(b",").unwrap_or(own), b"}"].concat();
-        let own: Option<serde_json::Map<String, serde_json::Value>> =
-            serde_json::from_slice(&object).ok();
-        for (name, value) in own.into_iter().flatten() {
-            let value = match value {
-                serde_json::Value::String(text) => text,
-                other => other.to_string(),
-            };
-            fields.insert(name, value);
+        if let Some(own) = extra.get(ExtraKey::Fields) {
+            let object = [b"{", own.strip_prefix(b",").unwrap_or(own), b"}"].concat();
+            add_fields(&object, &mut fields);
         }
         fields
     }
 
+    /// A part of a syslog header; empty for an event that has none.
+    fn header(&self, span: Span) -> &[u8] {
+        match self.record.format {
+            Format::Hec => b"",
+            _ => self.part(span),
+        }
+    }
+
     /// Parameters of structured data (RFC 5424 section 6.3.3).
     fn sdata(&self) -> HashMap<String, String> {
-        let text = String::from_utf8_lossy(self.part(self.record.sdata)).into_owned();
+        let text = String::from_utf8_lossy(self.header(self.record.sdata)).into_owned();
         let mut out = HashMap::new();
         let mut id = String::new();
         let mut rest = text.as_str();
@@ -141,6 +145,19 @@ impl EventView<'_> {
             rest = after;
         }
         out
+    }
+}
+
+/// Adds the fields of a JSON object.
+fn add_fields(object: &[u8], fields: &mut HashMap<String, String>) {
+    let own: Option<serde_json::Map<String, serde_json::Value>> =
+        serde_json::from_slice(object).ok();
+    for (name, value) in own.into_iter().flatten() {
+        let value = match value {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        };
+        fields.insert(name, value);
     }
 }
 
@@ -182,8 +199,8 @@ impl VariableResolver for EventView<'_> {
             "tls_client" => self.client.unwrap_or_default().as_bytes(),
             "host" => self.part(record.host),
             "program" => self.part(record.app),
-            "pid" => self.part(record.proc_id),
-            "msgid" => self.part(record.msg_id),
+            "pid" => self.header(record.proc_id),
+            "msgid" => self.header(record.msg_id),
             "message" => self.part(record.message),
             "raw" => self.part(record.raw),
             "format" => record.format.name().as_bytes(),

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use inrush_codec::SyslogOptions;
 use inrush_event::{ByteSize, Protocol};
 use inrush_sink::SinkConfig;
 use inrush_transport::config::ListenAddr;
@@ -26,8 +25,8 @@ pub(super) fn check(config: &Config, root: &YamlNode, findings: &mut Findings) {
         if let Some(stream) = source.stream() {
             clients::proxies(stream, node, findings);
         }
-        if let Some(Err(error)) = source.syslog().map(SyslogOptions::validate) {
-            findings.add(place(node, error.key), error.to_string());
+        if let Err(problem) = source.validate() {
+            findings.add(place(node, &problem.path), problem.words);
         }
     }
     backlogs(config, root, findings);
@@ -161,8 +160,8 @@ fn listeners(config: &Config, root: &YamlNode, findings: &mut Findings) {
         at: place(root, "admin.listen"),
     }];
     for (name, source, node) in sources(config, root) {
-        let nodes = node.get("listen").map(YamlNode::items).unwrap_or_default();
-        for (ListenAddr { protocol, addr }, node) in source.listen().iter().zip(nodes) {
+        let listen = source.listen();
+        for (ListenAddr { protocol, addr }, node) in listen.iter().zip(listen_nodes(node)) {
             let listener = ConfiguredListener {
                 shown: format!("{}://{addr}", protocol.name()),
                 owner: name,
@@ -185,6 +184,15 @@ fn listeners(config: &Config, root: &YamlNode, findings: &mut Findings) {
     }
 }
 
+/// Where the addresses of a source are written: one, or a list.
+fn listen_nodes(source: &YamlNode) -> &[YamlNode] {
+    let listen = source.get("listen");
+    listen.map_or(&[], |listen| match listen.items() {
+        [] => std::slice::from_ref(listen),
+        items => items,
+    })
+}
+
 /// TLS listeners need a certificate, and client certificates an authority.
 fn tls(name: &str, source: &dyn SourceOptions, node: &YamlNode, findings: &mut Findings) {
     let first = source
@@ -193,7 +201,7 @@ fn tls(name: &str, source: &dyn SourceOptions, node: &YamlNode, findings: &mut F
         .position(|listen| listen.protocol.is_tls());
     let Some(tls) = source.tls() else {
         if let Some(first) = first {
-            let nodes = node.get("listen").map(YamlNode::items).unwrap_or_default();
+            let nodes = listen_nodes(node);
             let at = nodes.get(first).map_or(node.at, |listen| listen.at);
             let remedy = "add `tls: { cert_file: …, key_file: … }`";
             findings.add(

@@ -80,7 +80,7 @@ impl BatchPool {
             summed: 0,
             source: Arc::clone(source),
             received: Timestamp::NONE,
-            classes: Vec::new(),
+            classes: ClassList::default(),
             pool: Arc::clone(self),
         }
     }
@@ -216,8 +216,45 @@ pub struct BatchBuilder {
     summed: usize,
     source: Arc<SourceInfo>,
     received: Timestamp,
-    classes: Vec<Arc<ClassInfo>>,
+    classes: ClassList,
     pool: Arc<BatchPool>,
+}
+
+/// Classes of the events of a batch that is being filled.
+#[derive(Default)]
+pub struct ClassList(Vec<Arc<ClassInfo>>);
+
+impl ClassList {
+    /// Classes so far.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if there is none yet.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The number of a class in this batch; new ones are added. The last ones are tried first,
+    /// since events of one kind come together.
+    pub fn number(&mut self, class: &Arc<ClassInfo>) -> ClassId {
+        let known = self.0.iter().rposition(|known| Arc::ptr_eq(known, class));
+        let index = known.unwrap_or_else(|| {
+            self.0.push(Arc::clone(class));
+            self.0.len() - 1
+        });
+        ClassId(u16::try_from(index + 1).unwrap_or_default())
+    }
+}
+
+/// Parts of a batch that is being filled.
+pub struct FilledParts<'a> {
+    /// The arena in use.
+    pub arena: &'a [u8],
+    /// The rows.
+    pub records: &'a mut Vec<Record>,
+    /// The classes.
+    pub classes: &'a mut ClassList,
 }
 
 impl BatchBuilder {
@@ -296,18 +333,9 @@ impl BatchBuilder {
         self.extend(bytes);
     }
 
-    /// The number of a class in this batch; new ones are added. The last ones are tried first,
-    /// since events of one kind come together.
+    /// [`ClassList::number`] of a class.
     pub fn class(&mut self, class: &Arc<ClassInfo>) -> ClassId {
-        let known = self
-            .classes
-            .iter()
-            .rposition(|known| Arc::ptr_eq(known, class));
-        let index = known.unwrap_or_else(|| {
-            self.classes.push(Arc::clone(class));
-            self.classes.len() - 1
-        });
-        ClassId(u16::try_from(index + 1).unwrap_or_default())
+        self.classes.number(class)
     }
 
     /// The rows.
@@ -327,7 +355,7 @@ impl BatchBuilder {
 
     /// The classes so far; [`Record::class`] counts them from 1.
     pub fn classes(&self) -> &[Arc<ClassInfo>] {
-        &self.classes
+        &self.classes.0
     }
 
     /// The origin of that number.
@@ -348,26 +376,38 @@ impl BatchBuilder {
         )
     }
 
+    /// The same, with the classes.
+    pub fn filled_parts(&mut self) -> FilledParts<'_> {
+        FilledParts {
+            arena: &self.buffers.arena[..self.filled],
+            records: &mut self.buffers.records,
+            classes: &mut self.classes,
+        }
+    }
+
     /// The index of `origin` in this batch; new ones are added. The last one is tried first, since
     /// events of one origin come together.
-    pub fn origin(&mut self, origin: Origin) -> u32 {
+    pub fn origin(&mut self, origin: &Origin) -> u32 {
         let BatchBuffers {
             origins,
             origin_index,
             ..
         } = &mut self.buffers;
-        if origins.last() == Some(&origin) {
+        if origins.last() == Some(origin) {
             return origins.len() as u32 - 1;
         }
-        *origin_index.entry(origin).or_insert_with_key(|origin| {
-            origins.push(origin.clone());
-            origins.len() as u32 - 1
-        })
+        if let Some(known) = origin_index.get(origin) {
+            return *known;
+        }
+        let index = origins.len() as u32;
+        origins.push(origin.clone());
+        origin_index.insert(origin.clone(), index);
+        index
     }
 
     /// [`Self::origin`] of a peer.
     pub fn peer(&mut self, peer: Peer) -> u32 {
-        self.origin(Origin::Peer(peer))
+        self.origin(&Origin::Peer(peer))
     }
 
     /// Time at which the bytes of its first event were read.
@@ -423,7 +463,7 @@ impl BatchBuilder {
             source,
             sequence,
             received,
-            classes,
+            classes: classes.0,
             only: None,
             destinations: None,
         }

@@ -31,6 +31,13 @@ pub struct ClassInfo {
     pub received_time: bool,
 }
 
+impl ClassInfo {
+    /// True if the source itself gave the names, and no rule is asked about its events.
+    pub fn is_final(&self) -> bool {
+        self.rules.is_empty() && self.text == EventText::Message
+    }
+}
+
 /// Text that is sent for an event. The names are those of SC4S's templates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 #[repr(u8)]

@@ -6,7 +6,7 @@ impl BatchBuilder {
     /// Copies an event of another batch of the same source in, with all that it points to.
     pub fn copy(&mut self, batch: &Batch, record: &Record) {
         let mut copy = *record;
-        let (old, start) = (record.raw, self.filled());
+        let (old, start) = (record.extent(), self.filled());
         self.append(batch.get(old));
         let mut place = |span: Span| {
             if span.is_empty() {
@@ -32,7 +32,7 @@ impl BatchBuilder {
             copy.class = self.class(class);
         }
         if let Some(origin) = batch.origin(record) {
-            copy.peer = self.origin(origin.clone());
+            copy.peer = self.origin(origin);
         }
         self.records_mut().push(copy);
     }

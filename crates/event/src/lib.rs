@@ -43,7 +43,7 @@ mod zone;
 pub use anomaly::Anomalies;
 pub use arena::Arena;
 pub use backlog::{DestinationQueue, WhenFull};
-pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, PooledMemory};
+pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, ClassList, FilledParts, PooledMemory};
 pub use block::SimdBlock;
 pub use class::{ClassInfo, EventNames, EventText, Extra, ExtraKey, header_span};
 pub use clock::{

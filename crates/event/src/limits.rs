@@ -66,6 +66,9 @@ pub const RELP_MESSAGE_BYTES_MIN: usize = 11;
 /// Bytes of RELP answers that are written before they are given to the kernel.
 pub const RELP_ANSWER_BYTES: usize = 16 * 1024;
 
+/// Bytes of HTTP answers that are written before they are given to the kernel.
+pub const HTTP_ANSWER_BYTES: usize = 16 * 1024;
+
 /// Datagrams asked of the kernel in one `recvmmsg`.
 pub const DATAGRAMS_PER_READ: usize = 64;
 

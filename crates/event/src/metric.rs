@@ -65,6 +65,10 @@ metrics! {
     SourceConnectionsAccepted Counter "inrush_source_connections_accepted_total" "Stream connections taken, by source.";
     SourceConnectionErrors Counter "inrush_source_connection_errors_total" "Stream connections refused or ended early, by source and reason.";
     SourceReceiveBuffer Gauge "inrush_source_receive_buffer_bytes" "Receive buffer that the kernel granted, summed over the UDP sockets of a source.";
+    HecTokenEvents Counter "inrush_hec_token_events_total" "Events taken with a token of an HTTP Event Collector, by source and token.";
+    HecTokenBytes Counter "inrush_hec_token_bytes_total" "Bytes of their texts.";
+    HecTokenAnswers Counter "inrush_hec_token_answers_total" "Requests answered, by source, token and code.";
+    HecTokenLastSeen Gauge "inrush_hec_token_last_request_seconds" "When the last request came with the token, in seconds since 1970; 0 before the first.";
     TlsCertificateNotAfter Gauge "inrush_tls_certificate_not_after_seconds" "When the served certificate ends, in seconds since 1970, by source.";
     TlsReloads Counter "inrush_tls_certificate_reloads_total" "Certificate reloads, by source and result.";
     QueueBytes Gauge "inrush_queue_memory_bytes" "Memory that queued batches pin.";

@@ -16,6 +16,10 @@ pub enum Protocol {
     Relp,
     /// RELP over TLS.
     Relps,
+    /// HTTP (RFC 9110).
+    Http,
+    /// HTTP over TLS.
+    Https,
 }
 
 impl Protocol {
@@ -27,17 +31,29 @@ impl Protocol {
             Self::Tls => "tls",
             Self::Relp => "relp",
             Self::Relps => "relps",
+            Self::Http => "http",
+            Self::Https => "https",
         }
     }
 
     /// True if TLS lies between it and the wire.
     pub const fn is_tls(self) -> bool {
-        matches!(self, Self::Tls | Self::Relps)
+        matches!(self, Self::Tls | Self::Relps | Self::Https)
     }
 
     /// True if every message of it is answered.
     pub const fn is_relp(self) -> bool {
         matches!(self, Self::Relp | Self::Relps)
+    }
+
+    /// True for HTTP, under TLS or not.
+    pub const fn is_http(self) -> bool {
+        matches!(self, Self::Http | Self::Https)
+    }
+
+    /// True if the peer waits for an answer that says its events are durable.
+    pub const fn is_answered(self) -> bool {
+        self.is_relp() || self.is_http()
     }
 }
 

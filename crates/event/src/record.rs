@@ -105,6 +105,9 @@ pub enum Format {
     Cisco,
     /// RFC 5424.
     Rfc5424,
+    /// An object of an HTTP Event Collector. [`Record::msg_id`] is its `event` as it was written,
+    /// [`Record::sdata`] its `fields`, [`Record::proc_id`] its `time`.
+    Hec,
 }
 
 impl Format {
@@ -115,6 +118,7 @@ impl Format {
             Self::Rfc3164 => "rfc3164",
             Self::Cisco => "cisco",
             Self::Rfc5424 => "rfc5424",
+            Self::Hec => "hec",
         }
     }
 }
@@ -206,6 +210,16 @@ impl Record {
             None
         } else {
             Some(self.pri & 7)
+        }
+    }
+
+    /// The bytes that hold its text: [`Self::raw`], or the quoted value around it.
+    pub const fn extent(&self) -> Span {
+        let (raw, value) = (self.raw, self.msg_id);
+        let around = value.start() <= raw.start() && raw.end() <= value.end();
+        match self.format {
+            Format::Hec if around => value,
+            _ => raw,
         }
     }
 

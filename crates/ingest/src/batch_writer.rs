@@ -1,9 +1,9 @@
 //! Batch writer: one worker's side of one source, from its bytes to batches in the queue.
 //!
 //! # In reading order
-//! `source` (settings and counts) · `open_batch` · `stream` · `intake` (frames) · `processor` (what
-//! is done with events) · `multiline` · `tally` (by peer) · `commit` (the hand-over) ·
-//! `offload_queue` · `offload` (work for other cores) · `acks`.
+//! `source` (settings and counts) · `open_batch` · `stream` · `intake` (frames) · `decoded` (events
+//! that their source decodes) · `processor` (what is done with events) · `multiline` · `tally` (by
+//! peer) · `commit` (the hand-over) · `offload_queue` · `offload` (work for other cores) · `acks`.
 //!
 //! # What it guarantees
 //! * Batches reach the queue in the order of reading, also those that other cores studied.
@@ -45,6 +45,7 @@
 
 pub mod acks;
 mod commit;
+pub mod decoded;
 mod intake;
 mod multiline;
 mod offload;
@@ -71,6 +72,7 @@ use crate::numa::NumaPlacement;
 use crate::pool::{WorkPool, WorkerWaker};
 use crate::unclassified::UnclassifiedTable;
 use acks::{AckTarget, BatchAcks, PendingAcks};
+use decoded::NamedClasses;
 use intake::FrameOrigin;
 use multiline::AssembledCounts;
 use offload_queue::OffloadQueue;
@@ -151,6 +153,8 @@ pub struct BatchWriter {
     joined: AssembledCounts,
     /// Answers that wait for batches.
     owed: PendingAcks,
+    /// Classes of the names of decoded events.
+    named: NamedClasses,
     /// Batches that are studied elsewhere.
     away: OffloadQueue,
     /// Time at which the last batch that had events was handed on.
@@ -161,6 +165,8 @@ pub struct BatchWriter {
     blocked: Duration,
     /// Offset at which the bytes of the present read begin, with those that were kept before.
     read_start: usize,
+    /// True if the worker reads only while the queue has room.
+    admitted: bool,
 }
 
 impl BatchWriter {
@@ -175,6 +181,7 @@ impl BatchWriter {
             open: OpenBatch::new(builder),
             joined: AssembledCounts::default(),
             owed: PendingAcks::default(),
+            named: NamedClasses::default(),
             doors,
             source,
             generation,
@@ -185,7 +192,15 @@ impl BatchWriter {
             trickles: false,
             blocked: Duration::ZERO,
             read_start: 0,
+            admitted: false,
         }
+    }
+
+    /// For a worker that reads only while the queue has room ([`Log::has_room`]): what it has read
+    /// is taken without a wait.
+    pub fn admitted(mut self) -> Self {
+        self.admitted = true;
+        self
     }
 
     /// Source of the writer; callers compare the pointer to find a source's writer among several.
@@ -287,12 +302,15 @@ impl BatchWriter {
         let mut keep = start;
         // What was carried over the decoder has seen, and must be shown again as a whole.
         let mut seen = start + stream.carry.len();
+        if seen == self.open.builder.filled() && stream.decoder.is_due() {
+            keep = self.frame_until(origin, stream, keep, seen, now);
+        }
         while seen < self.open.builder.filled() {
             seen = self.open.builder.filled().min(seen + FRAME_STEP_BYTES);
             keep = self.frame_until(origin, stream, keep, seen, now);
             if self.open.len() >= self.away.records_max() && seen < self.open.builder.filled() {
                 let rest = self.open.builder.bytes()[keep..].to_vec();
-                self.open.builder.truncate(keep);
+                self.truncate(keep);
                 self.make_room(now, rest.len());
                 self.open.builder.extend(&rest);
                 (keep, seen) = (0, seen - keep);
@@ -309,9 +327,16 @@ impl BatchWriter {
         let new = (keep > start || stream.carry.is_empty()).then_some(now.instant);
         stream.given_up &= new.is_none() || keep == self.open.builder.filled();
         stream.keep(&self.open.builder.bytes()[keep..], new);
-        self.open.builder.truncate(keep);
+        self.truncate(keep);
         self.recognise(1, now);
         self.study.sum_up(&mut self.open, SUM_STEP_BYTES);
+    }
+
+    /// Takes the bytes from `keep` on out of the batch, and appends what its events have beyond
+    /// what was read.
+    fn truncate(&mut self, keep: usize) {
+        self.open.builder.truncate(keep);
+        self.open.texts.settle(&mut self.open.builder);
     }
 
     /// Says what the new events are, if there are so many and that is not left to others.
@@ -324,12 +349,12 @@ impl BatchWriter {
     fn intake(&mut self, origin: &Origin, now: Now) -> (FrameIntake<'_>, &mut PendingAcks) {
         let from = FrameOrigin {
             ip: origin.ip(),
-            peer: self.open.builder.origin(origin.clone()),
+            peer: self.open.builder.origin(origin),
             received: now.wall,
         };
         self.stamp(now);
         let study = (!self.away.is_on()).then_some(&mut self.study);
-        let intake = FrameIntake::new(&mut self.open, study, from);
+        let intake = FrameIntake::new(&mut self.open, study, &mut self.named, from);
         (intake, &mut self.owed)
     }
 
@@ -554,6 +579,7 @@ impl BatchWriter {
         if !self.away.is_on() {
             self.study.begin();
         }
+        self.named.begin();
         let longest = message_bytes.max(self.settings.message_bytes_max);
         self.open.builder = self.doors.pool.lend(&self.settings.info, longest);
     }

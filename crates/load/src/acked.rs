@@ -51,15 +51,32 @@ impl AckedRanges {
     }
 }
 
+/// Answers to what a lane sent.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct AnswerTally {
+    /// Messages that were acknowledged.
+    pub(crate) acked: AckedRanges,
+    /// Messages that were refused for good.
+    pub(crate) refused: u64,
+    /// Messages that were sent again.
+    pub(crate) resent: u64,
+    /// Requests that were answered as too many.
+    pub(crate) busy: u64,
+    /// Connections that were made again.
+    pub(crate) reconnects: u64,
+}
+
 /// Writes one line a sender: `{"run":"5eed0001","conn":0,"acked":[[0,41],[43,99]]}`.
 ///
 /// # Errors
 /// What the system says.
 pub(crate) fn write(file: &mut File, run: &str, senders: &[SenderTally]) -> io::Result<()> {
     for sender in senders {
-        let Some(relp) = &sender.relp else { continue };
+        let Some(answers) = &sender.answers else {
+            continue;
+        };
         let mut line = format!("{{\"run\":\"{run}\",\"conn\":{},\"acked\":[", sender.id);
-        for (at, (first, last)) in relp.acked.ranges().into_iter().enumerate() {
+        for (at, (first, last)) in answers.acked.ranges().into_iter().enumerate() {
             let comma = if at == 0 { "" } else { "," };
             // Writing to a string does not fail.
             let _ = write!(line, "{comma}[{first},{last}]");

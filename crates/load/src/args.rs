@@ -1,11 +1,15 @@
 //! The command line: one declaration an option, and the target's own little grammar.
+//!
+//! # What it guarantees
+//! * Names of options follow loggen's where it has the same.
+//! * A token in a target is a [`Secret`]: it is never shown.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Parser, ValueEnum};
-use inrush_event::Period;
+use inrush_event::{Period, Secret};
 
 /// The header that each message carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -41,6 +45,10 @@ pub enum Transport {
     Relp,
     /// The same under TLS.
     Relps,
+    /// Requests to an HTTP Event Collector.
+    Hec,
+    /// The same under TLS.
+    Hecs,
 }
 
 impl Transport {
@@ -52,26 +60,35 @@ impl Transport {
             Self::Tls => "tls",
             Self::Relp => "relp",
             Self::Relps => "relps",
+            Self::Hec => "hec",
+            Self::Hecs => "hecs",
         }
     }
 
     /// True if it is encrypted.
     pub const fn is_tls(self) -> bool {
-        matches!(self, Self::Tls | Self::Relps)
+        matches!(self, Self::Tls | Self::Relps | Self::Hecs)
     }
 
-    /// True if messages are answered.
+    /// True if messages are answered one by one.
     pub const fn is_relp(self) -> bool {
         matches!(self, Self::Relp | Self::Relps)
+    }
+
+    /// True if messages go in requests that are answered.
+    pub const fn is_hec(self) -> bool {
+        matches!(self, Self::Hec | Self::Hecs)
     }
 }
 
 /// Address of the receiver: `HOST:PORT`, with or without `tcp://`, `udp://`, `tls://`, `relp://` or
-/// `relps://`.
+/// `relps://`; `hec://TOKEN@HOST:PORT` or `hecs://TOKEN@HOST:PORT`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoadTarget {
     /// The scheme, if one was given.
     pub scheme: Option<Transport>,
+    /// Token of an HTTP Event Collector.
+    pub token: Option<Secret>,
     /// Name or address; an IPv6 address without its brackets.
     pub host: String,
     /// Port, never 0.
@@ -89,11 +106,21 @@ impl FromStr for LoadTarget {
             Some(("tls", rest)) => (Some(Transport::Tls), rest),
             Some(("relp", rest)) => (Some(Transport::Relp), rest),
             Some(("relps", rest)) => (Some(Transport::Relps), rest),
+            Some(("hec", rest)) => (Some(Transport::Hec), rest),
+            Some(("hecs", rest)) => (Some(Transport::Hecs), rest),
             Some((other, _)) => {
                 return Err(format!(
-                    "unknown scheme `{other}`; use tcp, udp, tls, relp or relps"
+                    "unknown scheme `{other}`; use tcp, udp, tls, relp, relps, hec or hecs"
                 ));
             }
+        };
+        let is_hec = scheme.is_some_and(Transport::is_hec);
+        let (token, rest) = match rest.rsplit_once('@') {
+            Some((token, rest)) if is_hec => (Some(Secret::new(token)), rest),
+            None if is_hec => {
+                return Err("no token; write hec://TOKEN@HOST:PORT".to_owned());
+            }
+            _ => (None, rest),
         };
         let (host, port) = rest
             .rsplit_once(':')
@@ -110,6 +137,7 @@ impl FromStr for LoadTarget {
             Ok(0) | Err(_) => Err(format!("`{port}` is not a port; use 1 to 65535")),
             Ok(port) => Ok(Self {
                 scheme,
+                token,
                 host: host.to_owned(),
                 port,
             }),
@@ -131,8 +159,8 @@ impl LoadTarget {
 /// Options of `inrush load`; the names follow loggen's.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Where to send: HOST:PORT, or tcp://, udp://, tls://, relp:// or relps://HOST:PORT; IPv6 in
-    /// brackets
+    /// Where to send: HOST:PORT, or tcp://, udp://, tls://, relp:// or relps://HOST:PORT, or
+    /// hec:// or hecs://TOKEN@HOST:PORT; IPv6 in brackets
     #[arg(value_name = "TARGET")]
     pub target: LoadTarget,
 
@@ -232,13 +260,24 @@ pub struct Args {
     /// RELP only: messages on their way without an answer, on each connection
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub window: usize,
-    /// RELP only: when a connection breaks, connect again and send what was not answered again
+    /// RELP and HEC: when a connection breaks, connect again and send what was not answered again
     #[arg(long)]
     pub reconnect: bool,
-    /// RELP only: write the numbers (`seq`) that were answered to this file at the end, one JSON
-    /// line a connection: `{"run":"…","conn":0,"acked":[[first,last],…]}`
+    /// RELP and HEC: write the numbers (`seq`) that were answered to this file at the end, one
+    /// JSON line a connection: `{"run":"…","conn":0,"acked":[[first,last],…]}`
     #[arg(long, value_name = "FILE")]
     pub acked_file: Option<PathBuf>,
+
+    /// HEC only: messages of a request
+    #[arg(long, value_name = "N", default_value_t = 50,
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub events_per_request: u64,
+    /// HEC only: compress bodies
+    #[arg(long)]
+    pub gzip: bool,
+    /// HEC only: send lines to the raw endpoint, not objects
+    #[arg(long)]
+    pub raw: bool,
 
     /// Print one JSON report on stdout and nothing else
     #[arg(long)]

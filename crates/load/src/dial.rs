@@ -37,6 +37,11 @@ impl Dialer {
         self.addresses[0]
     }
 
+    /// `HOST:PORT` of the target.
+    pub(crate) fn authority(&self) -> String {
+        self.target.authority()
+    }
+
     /// A connection, past its TLS handshake and non-blocking.
     ///
     /// # Errors

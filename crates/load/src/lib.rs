@@ -37,6 +37,7 @@ mod dial;
 mod drive;
 mod error;
 mod fault;
+mod hec;
 mod http;
 mod ledger;
 mod message;

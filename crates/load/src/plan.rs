@@ -18,6 +18,7 @@ use std::time::Duration;
 use crate::args::{Args, SyslogFraming, SyslogProto, Transport};
 use crate::clock::MessageClock;
 use crate::error::LoadError;
+use crate::hec::HecPlan;
 use crate::message::{MIXED_HEADER_EXTRA, SEQ_MAX, Style, TAPE_BYTES, Tape};
 use crate::relp::RelpPlan;
 use crate::udp::{BATCH, BURST_BYTES_MAX, PAYLOAD_BYTES_MAX, SEGMENTS_MAX};
@@ -55,6 +56,7 @@ pub(crate) struct LoadPlan {
     pub(crate) segments: u64,
     pub(crate) threads: usize,
     pub(crate) relp: RelpPlan,
+    pub(crate) hec: HecPlan,
 }
 
 impl LoadPlan {
@@ -71,8 +73,12 @@ impl LoadPlan {
             return usage(format!("{senders} connections: use 1 to {SENDERS_MAX}"));
         }
         let framing = match transport {
-            Transport::Udp | Transport::Relp | Transport::Relps => None,
-            _ => Some(args.framing.unwrap_or(SyslogFraming::Newline)),
+            Transport::Udp
+            | Transport::Relp
+            | Transport::Relps
+            | Transport::Hec
+            | Transport::Hecs => None,
+            Transport::Tcp | Transport::Tls => Some(args.framing.unwrap_or(SyslogFraming::Newline)),
         };
         let style = Style {
             proto: args.syslog_proto,
@@ -93,6 +99,7 @@ impl LoadPlan {
             check_size(args, transport, &style)?;
         }
         let (total, interval) = extent(args, senders)?;
+        let token = args.target.token.as_ref();
         Ok(Self {
             transport,
             style,
@@ -109,6 +116,16 @@ impl LoadPlan {
             threads: args.threads.clamp(1, senders.max(1) as usize),
             relp: RelpPlan {
                 window: args.window,
+                reconnect: args.reconnect,
+                drain: args.drain_timeout.0,
+            },
+            hec: HecPlan {
+                token: token
+                    .map(|token| token.expose().to_owned())
+                    .unwrap_or_default(),
+                per_request: args.events_per_request,
+                gzip: args.gzip,
+                raw: args.raw,
                 reconnect: args.reconnect,
                 drain: args.drain_timeout.0,
             },
@@ -160,7 +177,8 @@ fn transport(args: &Args) -> Result<Transport, LoadError> {
     match (args.target.scheme, flag) {
         (Some(Transport::Tls), Some(Transport::Tcp)) => Ok(Transport::Tls),
         (Some(Transport::Relp | Transport::Relps), Some(Transport::Tls)) => Ok(Transport::Relps),
-        (Some(relp), Some(Transport::Tcp)) if relp.is_relp() => Ok(relp),
+        (Some(Transport::Hec | Transport::Hecs), Some(Transport::Tls)) => Ok(Transport::Hecs),
+        (Some(scheme), Some(Transport::Tcp)) if scheme.is_relp() || scheme.is_hec() => Ok(scheme),
         (Some(scheme), Some(flag)) if scheme != flag => usage(format!(
             "the target says {} and the flag says {}: leave one out",
             scheme.name(),
@@ -172,17 +190,24 @@ fn transport(args: &Args) -> Result<Transport, LoadError> {
 
 fn check_transport(args: &Args, transport: Transport) -> Result<(), LoadError> {
     let (udp, relp) = (transport == Transport::Udp, transport.is_relp());
-    let relp_option = args.reconnect || args.acked_file.is_some();
+    let hec = transport.is_hec();
+    let answer_option = args.reconnect || args.acked_file.is_some();
+    let hec_option = args.gzip || args.raw;
     let tls_option =
         args.ca.is_some() || args.cert.is_some() || args.key.is_some() || args.insecure;
     let wrong = [
         (
-            (udp || relp) && args.framing.is_some(),
+            (udp || relp || hec) && args.framing.is_some(),
             "--framing is for TCP and TLS: a datagram is one message, and so is a RELP frame",
         ),
         (
-            !relp && relp_option,
-            "--reconnect and --acked-file are for RELP: nothing else is answered; use relp://",
+            !hec && hec_option,
+            "--gzip and --raw are for an HTTP Event Collector: use hec://TOKEN@HOST:PORT",
+        ),
+        (
+            !relp && !hec && answer_option,
+            "--reconnect and --acked-file are for RELP and HEC: nothing else is answered; use \
+             relp:// or hec://",
         ),
         (relp && args.window == 0, "--window 0: use at least 1"),
         (

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use inrush_codec::relp::{RelpCommand, RelpDecoder, RelpItem, TXNR_MAX};
 use nix::poll::PollFlags;
 
-use crate::acked::AckedRanges;
+use crate::acked::AnswerTally;
 use crate::clock::MessageClock;
 use crate::dial::Dialer;
 use crate::drive::{PushedCounts, SendLane, poll_writable};
@@ -46,15 +46,6 @@ pub(crate) struct RelpPlan {
     pub(crate) reconnect: bool,
     /// Longest wait for the last answers.
     pub(crate) drain: Duration,
-}
-
-/// Tally of a lane beyond what it sent.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct RelpTally {
-    pub(crate) acked: AckedRanges,
-    pub(crate) refused: u64,
-    pub(crate) resent: u64,
-    pub(crate) reconnects: u64,
 }
 
 /// A message without an answer.
@@ -100,7 +91,7 @@ pub(crate) struct RelpLane<'a> {
     input: Vec<u8>,
     wait: LaneWait,
     failed: bool,
-    tally: RelpTally,
+    tally: AnswerTally,
     faults: Faults,
 }
 
@@ -133,7 +124,7 @@ impl<'a> RelpLane<'a> {
             input: Vec::new(),
             wait: LaneWait::Nothing,
             failed: false,
-            tally: RelpTally::default(),
+            tally: AnswerTally::default(),
             faults: Faults::default(),
         };
         lane.begin(link);
@@ -380,7 +371,7 @@ impl<'a> RelpLane<'a> {
             bytes: self.bytes,
             failed: self.failed,
             faults: self.faults,
-            relp: Some(self.tally),
+            answers: Some(self.tally),
         }
     }
 }

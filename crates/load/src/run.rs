@@ -23,21 +23,23 @@ use std::time::{Duration, Instant};
 use inrush_files::Access;
 use nix::sys::resource::{UsageWho, getrusage};
 
+use crate::acked::AnswerTally;
 use crate::args::{Args, Transport};
 use crate::clock::MessageClock;
 use crate::dial::Dialer;
 use crate::drive::{SendProgress, StopConditions, drive};
 use crate::error::LoadError;
 use crate::fault::Faults;
+use crate::hec::HecLane;
 use crate::meter::Metering;
 use crate::pace::Pacer;
 use crate::plan::LoadPlan;
-use crate::relp::{RelpLane, RelpTally};
+use crate::relp::RelpLane;
 use crate::report::{Connections, LoadReport, RelpAnswers, grouped};
 use crate::stream::{StreamLane, StreamLink};
 use crate::udp::UdpLane;
 use crate::verify::{Verifier, VerifyReport};
-use crate::{acked, demo, relp, stream, tcp, udp};
+use crate::{acked, demo, hec, relp, stream, tcp, udp};
 
 /// How often the progress line is written and the process measured.
 const SECOND: Duration = Duration::from_secs(1);
@@ -56,8 +58,8 @@ pub(crate) struct SenderTally {
     pub(crate) bytes: u64,
     pub(crate) failed: bool,
     pub(crate) faults: Faults,
-    /// What was answered, over RELP.
-    pub(crate) relp: Option<RelpTally>,
+    /// What was answered, over RELP or HTTP.
+    pub(crate) answers: Option<AnswerTally>,
 }
 
 impl SenderTally {
@@ -70,11 +72,12 @@ impl SenderTally {
         }
     }
 
-    /// Messages with numbers below this must have arrived: those sent, over RELP those answered.
+    /// Messages with numbers below this must have arrived: those sent; where they are answered,
+    /// those.
     pub(crate) fn certain(&self) -> u64 {
-        self.relp
+        self.answers
             .as_ref()
-            .map_or(self.sent, |relp| relp.acked.prefix())
+            .map_or(self.sent, |answers| answers.acked.prefix())
     }
 }
 
@@ -271,9 +274,13 @@ fn work(
 ) {
     let pacer = (plan.rate > 0 && !parts.is_empty())
         .then(|| Pacer::new(plan.rate, parts.len() as u64, plan.senders, plan.segments));
-    let (mut streams, mut sockets, mut sessions) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut streams, mut sockets) = (Vec::new(), Vec::new());
+    let (mut sessions, mut requests) = (Vec::new(), Vec::new());
     for LaneSetup { id, quota, door } in parts {
         match door {
+            LaneSocket::Stream(link) if plan.transport.is_hec() => {
+                requests.push(HecLane::new(dialer, &plan.hec, link, id, quota));
+            }
             LaneSocket::Stream(link) if plan.transport.is_relp() => {
                 sessions.push(RelpLane::new(dialer, plan.relp, link, id, quota));
             }
@@ -287,7 +294,7 @@ fn work(
     let mut clock = MessageClock::new(plan.style.proto);
     let mut seconds = 0.0;
     let mut senders = Vec::new();
-    if streams.is_empty() && sockets.is_empty() && sessions.is_empty() {
+    if streams.is_empty() && sockets.is_empty() && sessions.is_empty() && requests.is_empty() {
         hold(until);
     } else {
         let mut tape = plan.tape(&clock);
@@ -301,10 +308,15 @@ fn work(
             drive(&mut sessions, &mut tape, &mut clock, pacer, until, progress);
             relp::settle(&mut sessions, &mut tape, &mut clock);
         }
+        if !requests.is_empty() {
+            drive(&mut requests, &mut tape, &mut clock, pacer, until, progress);
+            hec::settle(&mut requests, &mut tape, &mut clock);
+        }
         seconds = until.start.elapsed().as_secs_f64();
         senders.extend(sockets.into_iter().map(UdpLane::finish));
         senders.extend(stream::finish(streams));
         senders.extend(relp::finish(sessions));
+        senders.extend(hec::finish(requests));
     }
     // The receiver outlives this thread: it is in the scope around it.
     let _ = done.send(SendOutcome { senders, seconds });
@@ -438,15 +450,15 @@ fn account(plan: &LoadPlan, args: &Args, outcome: &SendOutcome, mut faults: Faul
 
 /// What was answered over RELP: messages acknowledged, and the rest.
 fn answers(senders: &[SenderTally]) -> Option<(u64, RelpAnswers)> {
-    let relp = || senders.iter().filter_map(|sender| sender.relp.as_ref());
-    relp().next()?;
-    let sum = |get: fn(&RelpTally) -> u64| relp().map(get).sum::<u64>();
+    let all = || senders.iter().filter_map(|sender| sender.answers.as_ref());
+    all().next()?;
+    let sum = |get: fn(&AnswerTally) -> u64| all().map(get).sum::<u64>();
     let answers = RelpAnswers {
-        refused: sum(|relp| relp.refused),
-        resent: sum(|relp| relp.resent),
-        reconnects: sum(|relp| relp.reconnects),
+        refused: sum(|one| one.refused),
+        resent: sum(|one| one.resent),
+        reconnects: sum(|one| one.reconnects),
     };
-    Some((sum(|relp| relp.acked.count()), answers))
+    Some((sum(|one| one.acked.count()), answers))
 }
 
 /// CPU time of this process so far.

@@ -187,7 +187,7 @@ impl StreamLane {
             bytes: self.bytes,
             failed: self.failed,
             faults: self.faults,
-            relp: None,
+            answers: None,
         }
     }
 }

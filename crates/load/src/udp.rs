@@ -122,7 +122,7 @@ impl UdpLane {
             bytes: self.bytes,
             failed: self.failed,
             faults: self.faults,
-            relp: None,
+            answers: None,
         }
     }
 

@@ -189,7 +189,7 @@ impl Topology {
             cores,
             carry_bytes: budget.carry / cores as u64,
         };
-        let services = SourceServices::new(context, sizes, inherited);
+        let services = SourceServices::new(context, sizes, &config.data_dir, inherited);
         let graph = RunningGraph {
             config: config.clone(),
             sources: Vec::new(),

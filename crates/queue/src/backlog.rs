@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use inrush_event::{Batch, DestinationQueue, DropReason, Ledger};
+use inrush_event::{Batch, DestinationQueue, DropReason, Ledger, limits};
 
 use crate::WhenFull;
 use crate::arrival::IncomingBatch;
@@ -193,6 +193,39 @@ impl LogState {
             true => AdmissionDecision::Nobody { counted: own },
             false => AdmissionDecision::Room,
         }
+    }
+
+    /// Share of its room that the fullest destination uses which holds up sources.
+    pub(crate) fn fill(&self) -> f64 {
+        let blocks = |slot: &&CursorSlot| self.when_full(slot) == WhenFull::Block;
+        let share = |slot: &CursorSlot| {
+            let limit = self.limit(slot).unwrap_or_else(|| self.room_bytes());
+            slot.kept_bytes as f64 / limit.max(1) as f64
+        };
+        let shares = self.slots.iter().filter(blocks).map(share);
+        shares.fold(0.0, f64::max).min(1.0)
+    }
+
+    /// True if a full batch for all destinations would be taken at `now`.
+    pub(crate) fn has_room(&mut self, now: Instant) -> bool {
+        let bytes = limits::BATCH_FLUSH_BYTES as u64;
+        let holds = |index: usize, state: &mut Self| {
+            state.when_full(&state.slots[index]) == WhenFull::Block && state.is_over(index, bytes)
+        };
+        if (0..self.slots.len()).any(|index| holds(index, self)) {
+            return false;
+        }
+        let drops = self
+            .slots
+            .iter()
+            .any(|slot| self.when_full(slot) != WhenFull::Block);
+        let written = match &self.disk {
+            Some(_) => self.memory_start().0 < self.durable_end(),
+            None => drops,
+        };
+        let pinned = limits::ARENA_BYTES as u64;
+        let fits = self.bytes + pinned <= self.options.memory_bytes_max();
+        !self.is_late(now) && (fits || written || self.batches() == 0)
     }
 
     /// True if all destinations that a batch is for drop the newest.

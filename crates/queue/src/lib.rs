@@ -50,6 +50,7 @@ mod recover;
 mod repair;
 mod replay;
 mod rewrite;
+mod room;
 mod rounds;
 mod scan;
 mod segments;
@@ -69,7 +70,9 @@ pub use inspect::{
     CorruptFile, CursorInfo, EventGap, EventQuery, Inspector, QuerySummary, SegmentInfo,
     SegmentReport, VerifiedLog, aside,
 };
-pub use log::{AppendError, DurableCallback, DurableHook, Log, QueueLevels, RecoverySummary};
+pub use log::{
+    AppendError, AppendTerms, DurableCallback, DurableHook, Log, QueueLevels, RecoverySummary,
+};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, switch_mutant};
 pub use quarantine::{

@@ -48,6 +48,19 @@ pub enum AppendError {
     Closed,
 }
 
+/// Terms on which a batch is appended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AppendTerms {
+    /// Time for which its events gathered before: it waits that much less for others, so that all
+    /// that trickles in is written within 50 ms too.
+    pub gathered: Duration,
+    /// True if it is to be made durable at once, because someone waits for it.
+    pub urgent: bool,
+    /// True if there was room ([`Log::has_room`]) when its events were read: it does not wait, and
+    /// may go beyond the budget by itself.
+    pub admitted: bool,
+}
+
 /// The queue at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueLevels {
@@ -275,21 +288,26 @@ impl Log {
         urgent: bool,
         accept: impl FnOnce(),
     ) -> Result<u64, AppendError> {
-        self.append_gathered(batch, Duration::ZERO, urgent, accept)
+        let terms = AppendTerms {
+            urgent,
+            ..AppendTerms::default()
+        };
+        self.append_on(batch, terms, accept)
     }
 
-    /// The same for a batch whose events gathered for so long before: it waits that much less for
-    /// others, so that all that trickles in is written within 50 ms too.
+    /// The same on further terms.
     ///
     /// # Errors
     /// As [`Self::append`] says.
-    pub fn append_gathered(
+    pub fn append_on(
         &self,
         batch: Batch,
-        gathered: Duration,
-        urgent: bool,
+        terms: AppendTerms,
         accept: impl FnOnce(),
     ) -> Result<u64, AppendError> {
+        let AppendTerms {
+            gathered, urgent, ..
+        } = terms;
         let arrival = IncomingBatch::new(batch, gathered);
         let mut freed = Vec::new();
         let mut state = self.lock();
@@ -298,6 +316,9 @@ impl Log {
             let admitted = self.admit(&mut state, &arrival, Some(Instant::now()), &mut freed);
             if let Some(admitted) = admitted {
                 break admitted;
+            }
+            if terms.admitted {
+                break Ok(());
             }
             if !std::mem::replace(&mut waits, true) {
                 state.block();
@@ -577,12 +598,6 @@ impl Log {
             segments: disk.map_or(0, |disk| disk.segments.0.len()),
             stall: disk.and_then(|disk| disk.stall.clone()),
         }
-    }
-
-    /// Since when sources have been waiting for room without a pause; `None` if none waits.
-    pub fn blocked_since(&self) -> Option<Timestamp> {
-        let since = self.lock().blocked_since;
-        since.is_some().then_some(since)
     }
 
     /// Writes the receive time of the oldest pending event of each destination to its counters.

@@ -155,7 +155,7 @@ impl Log {
         Some(work)
     }
 
-    /// [`Self::append_gathered`] that does not wait.
+    /// [`Self::append_on`] that does not wait.
     ///
     /// # Errors
     /// The batch was not taken.

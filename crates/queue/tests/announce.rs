@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::{batch, texts};
 use inrush_event::{Fate, Feed, FeedNext, Ledger};
-use inrush_queue::{Log, QueueOptions};
+use inrush_queue::{AppendTerms, Log, QueueOptions};
 use tempfile::tempdir;
 
 /// A busy machine may take so long.
@@ -33,7 +33,11 @@ fn a_destination_that_waits_hears_of_what_gathered() {
         });
         asks.recv().unwrap();
         let gathered = Duration::from_millis(40);
-        let appended = log.append_gathered(batch(&["event"]), gathered, false, || {});
+        let terms = AppendTerms {
+            gathered,
+            ..AppendTerms::default()
+        };
+        let appended = log.append_on(batch(&["event"]), terms, || {});
         assert!(appended.is_ok());
         let Ok(FeedNext::Batch(delivery)) = took.recv_timeout(WAIT) else {
             panic!("it heard of nothing");

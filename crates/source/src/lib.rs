@@ -17,7 +17,8 @@
 //! # In reading order
 //! 1. [`table`]: the types of sources; [`options`]: what every room asks of theirs.
 //! 2. [`SourceServices`]: parts of the process that sources share.
-//! 3. [`syslog`]: UDP, TCP, TLS and RELP.
+//! 3. `stream`: connections of all sources; [`syslog`]: UDP, TCP, TLS and RELP; [`splunk_hec`]: an
+//!    HTTP Event Collector.
 //! 4. [`connection_limit`], [`refusals`]: places for connections, and who was turned away.
 //! 5. [`polled`]: sources that one thread polls; `made_up`: the least of them, for tests.
 #![forbid(unsafe_code)]
@@ -29,6 +30,8 @@ pub mod options;
 pub mod polled;
 pub mod refusals;
 mod services;
+pub mod splunk_hec;
+mod stream;
 pub mod syslog;
 pub mod table;
 

@@ -19,6 +19,15 @@ pub struct UdpDemand {
     pub receive_buffer_bytes: u64,
 }
 
+/// An option that cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OptionProblem {
+    /// Its path below the source.
+    pub path: String,
+    /// What is wrong with it, with its name.
+    pub words: String,
+}
+
 /// Options of one source: what the rooms of configuration, doctor, plan, explain, replay and reload
 /// ask of them. A type of source that does not listen, read TLS or parse has the defaults.
 pub trait SourceOptions: Any {
@@ -45,8 +54,22 @@ pub trait SourceOptions: Any {
     }
 
     /// Addresses to listen on.
-    fn listen(&self) -> &[ListenAddr] {
-        &[]
+    fn listen(&self) -> Vec<ListenAddr> {
+        Vec::new()
+    }
+
+    /// Checks that every option can be used.
+    ///
+    /// # Errors
+    /// The first that cannot: its path below the source, and what is wrong with it.
+    fn validate(&self) -> Result<(), OptionProblem> {
+        let Some(syslog) = self.syslog() else {
+            return Ok(());
+        };
+        syslog.validate().map_err(|error| OptionProblem {
+            path: error.key.to_owned(),
+            words: error.to_string(),
+        })
     }
 
     /// Certificate and key of the listeners, and whose clients may come.

@@ -4,6 +4,7 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use inrush_ingest::batch_writer::WorkerContext;
@@ -47,6 +48,8 @@ pub struct SourceServices {
     pub connections: Arc<ConnectionLimiter>,
     /// Sizes of the threads that read.
     pub sizes: WorkerSizes,
+    /// Folder for what is kept over a restart.
+    pub data_dir: PathBuf,
     inherited: Mutex<InheritedSockets>,
     shared: Mutex<HashMap<TypeId, Shared>>,
 }
@@ -60,12 +63,14 @@ impl SourceServices {
     pub fn new(
         context: WorkerContext,
         sizes: WorkerSizes,
+        data_dir: &Path,
         inherited: InheritedSockets,
     ) -> Arc<Self> {
         Arc::new(Self {
             context,
             connections: ConnectionLimiter::new(),
             sizes,
+            data_dir: data_dir.to_owned(),
             inherited: Mutex::new(inherited),
             shared: Mutex::default(),
         })

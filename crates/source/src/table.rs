@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "made_up")]
 use crate::made_up::options::MadeUpSource;
 use crate::options::SourceOptions;
+use crate::splunk_hec::options::SplunkHecSource;
 use crate::syslog::options::SyslogSource;
 
 /// Makes [`SourceConfig`] from the table of the types of sources.
@@ -49,6 +50,8 @@ macro_rules! source_types {
 source_types! {
     /// Syslog over UDP, TCP and TLS (RFC 5424, RFC 3164, RFC 5425, RFC 5426, RFC 6587).
     Syslog(SyslogSource),
+    /// An HTTP Event Collector, as Splunk's clients speak to it.
+    SplunkHec(SplunkHecSource),
     /// Records that are made up, for tests.
     #[cfg(feature = "made_up")]
     #[serde(skip)]
@@ -60,10 +63,6 @@ impl SourceConfig {
     pub fn as_syslog(&self) -> Option<&SyslogSource> {
         match self {
             Self::Syslog(options) => Some(options),
-            #[allow(
-                unreachable_patterns,
-                reason = "there is one type without the feature `made_up`"
-            )]
             _ => None,
         }
     }
@@ -72,10 +71,6 @@ impl SourceConfig {
     pub fn as_syslog_mut(&mut self) -> Option<&mut SyslogSource> {
         match self {
             Self::Syslog(options) => Some(options),
-            #[allow(
-                unreachable_patterns,
-                reason = "there is one type without the feature `made_up`"
-            )]
             _ => None,
         }
     }

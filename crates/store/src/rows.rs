@@ -18,7 +18,7 @@ use arrow_buffer::Buffer;
 use arrow_schema::ArrowError;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use inrush_event::{Anomalies, Batch, BatchOrigin, Record};
+use inrush_event::{Anomalies, Batch, BatchOrigin, Format, Record};
 
 use crate::dictionary::DictionaryBuilder;
 use crate::schema::{RAW_BASE64, STORED, TLS_CLIENT, time_type};
@@ -145,8 +145,14 @@ impl<'a> RowBuilder<'a> {
         self.vendor.push_option(names.vendor);
         self.product.push_option(names.product);
         push_text(&mut self.app, batch.get(record.app));
-        push_text(&mut self.proc_id, batch.get(record.proc_id));
-        push_text(&mut self.msg_id, batch.get(record.msg_id));
+        let is_hec = record.format == Format::Hec;
+        // What stands in these of an event of a collector is no part of a header.
+        let header = |span| match is_hec {
+            true => &b""[..],
+            false => batch.get(span),
+        };
+        push_text(&mut self.proc_id, header(record.proc_id));
+        push_text(&mut self.msg_id, header(record.msg_id));
         let mut anomalies = record.anomalies;
         if !self.push_raw(record) {
             anomalies.insert(Anomalies::NOT_UTF8);
@@ -157,7 +163,7 @@ impl<'a> RowBuilder<'a> {
             .contains(Anomalies::NOT_UTF8)
             .then(|| batch.get(record.raw));
         let client = batch.peer(record).and_then(|peer| peer.client.as_deref());
-        self.push_fields(batch.get(record.sdata), raw, client);
+        self.push_fields(record, raw, client);
     }
 
     /// Appends the sender's address, the protocol, and the host that the event is about. The host
@@ -211,7 +217,8 @@ impl<'a> RowBuilder<'a> {
         self.anomalies.append_value(&self.names);
     }
 
-    fn push_fields(&mut self, sdata: &[u8], raw: Option<&[u8]>, client: Option<&str>) {
+    fn push_fields(&mut self, record: &Record, raw: Option<&[u8]>, client: Option<&str>) {
+        let sdata = self.batch.get(record.sdata);
         let mut any = false;
         if let Some(client) = client {
             let (keys, values) = self.fields.entries();
@@ -227,11 +234,16 @@ impl<'a> RowBuilder<'a> {
         }
         if !sdata.is_empty() {
             let (keys, values) = self.fields.entries();
-            sdata::each_param(&String::from_utf8_lossy(sdata), |key, value| {
+            let text = String::from_utf8_lossy(sdata);
+            let mut append = |key: &str, value: &str| {
                 keys.append_value(key);
                 values.append_value(value);
                 any = true;
-            });
+            };
+            match record.format {
+                Format::Hec => sdata::each_field(&text, &mut append),
+                _ => sdata::each_param(&text, &mut append),
+            }
         }
         // Keys and values are of one length: the only error that this knows.
         let _ = self.fields.append(any);

@@ -6,7 +6,7 @@ const PARAMS_MAX: usize = 256;
 /// Calls `each` with `ID.NAME` and the value of every parameter, escapes taken off. What cannot be
 /// read ends it; all of it is in the raw text anyway. A key that comes twice is given twice: the
 /// first counts for those who look one up.
-pub(crate) fn each_param(sdata: &str, mut each: impl FnMut(&str, &str)) {
+pub(crate) fn each_param(sdata: &str, each: &mut dyn FnMut(&str, &str)) {
     let (mut key, mut value) = (String::new(), String::new());
     let mut params = 0;
     let mut rest = sdata;
@@ -44,6 +44,25 @@ pub(crate) fn each_param(sdata: &str, mut each: impl FnMut(&str, &str)) {
     }
 }
 
+/// Calls `each` with the name and each value of every indexed field of an event of a collector
+/// (RFC 8259: an object of strings, numbers and lists of these).
+pub(crate) fn each_field(fields: &str, each: &mut dyn FnMut(&str, &str)) {
+    use serde_json::Value;
+    let fields: serde_json::Map<String, Value> = serde_json::from_str(fields).unwrap_or_default();
+    for (name, value) in fields.iter().take(PARAMS_MAX) {
+        let values = match value {
+            Value::Array(values) => values.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        for value in values.iter().take(PARAMS_MAX) {
+            match value {
+                Value::String(text) => each(name, text),
+                other => each(name, &other.to_string()),
+            }
+        }
+    }
+}
+
 /// Appends a value up to its closing quote, and returns what follows; `None` if there is no quote.
 fn unquote<'a>(quoted: &'a str, value: &mut String) -> Option<&'a str> {
     let mut chars = quoted.char_indices();
@@ -67,7 +86,7 @@ mod tests {
 
     fn params(sdata: &str) -> Vec<(String, String)> {
         let mut found = Vec::new();
-        each_param(sdata, |key, value| {
+        each_param(sdata, &mut |key, value| {
             found.push((key.to_owned(), value.to_owned()))
         });
         found

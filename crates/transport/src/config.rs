@@ -46,6 +46,9 @@ pub enum ListenAddrError {
         /// Text that was written before `://`.
         scheme: String,
     },
+    /// A scheme that is no HTTP.
+    #[error("`{0}://` is not HTTP; use http:// or https://, or only the address and port")]
+    NotHttp(String),
     /// No port, where one could be named.
     #[error("`{0}` has no port; write for example {0}:514")]
     NoPort(String),
@@ -146,6 +149,108 @@ text_option!(ListenAddr "listen-address" [
     "tls://0.0.0.0:6514",
     "relp://0.0.0.0:2514"
 ]);
+
+/// Addresses of an HTTP server: `0.0.0.0:8088`, or `http://` or `https://` before it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HttpListenAddrs(Vec<HttpListenAddr>);
+
+/// Address of an HTTP server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct HttpListenAddr {
+    /// The scheme, if one was written.
+    protocol: Option<Protocol>,
+    addr: SocketAddr,
+}
+
+impl HttpListenAddrs {
+    /// The addresses; those without a scheme are HTTPS with `tls`, else HTTP.
+    pub fn resolved(&self, tls: bool) -> Vec<ListenAddr> {
+        let default = match tls {
+            true => Protocol::Https,
+            false => Protocol::Http,
+        };
+        let resolve = |one: &HttpListenAddr| ListenAddr {
+            protocol: one.protocol.unwrap_or(default),
+            addr: one.addr,
+        };
+        self.0.iter().map(resolve).collect()
+    }
+}
+
+impl FromStr for HttpListenAddr {
+    type Err = ListenAddrError;
+
+    fn from_str(text: &str) -> Result<Self, ListenAddrError> {
+        let text = text.trim();
+        let (protocol, rest) = match text.split_once("://") {
+            None => (None, text),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => {
+                (Some(Protocol::Http), rest)
+            }
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => {
+                (Some(Protocol::Https), rest)
+            }
+            Some((scheme, _)) => return Err(ListenAddrError::NotHttp(scheme.to_owned())),
+        };
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let addr = rest.parse();
+        let addr = addr.map_err(|_| explain(protocol.unwrap_or(Protocol::Http), rest))?;
+        Ok(Self { protocol, addr })
+    }
+}
+
+impl fmt::Display for HttpListenAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.protocol {
+            Some(protocol) => write!(f, "{}://{}", protocol.name(), self.addr),
+            None => write!(f, "{}", self.addr),
+        }
+    }
+}
+
+text_option!(HttpListenAddr "http-listen-address" ["0.0.0.0:8088", "https://[::]:8088"]);
+
+impl Serialize for HttpListenAddrs {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &*self.0 {
+            [one] => one.serialize(serializer),
+            all => all.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for HttpListenAddrs {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(
+            untagged,
+            expecting = "an address such as 0.0.0.0:8088, or a list of them"
+        )]
+        enum Written {
+            One(String),
+            Several(Vec<String>),
+        }
+        let written = match Written::deserialize(deserializer)? {
+            Written::One(text) => vec![text],
+            Written::Several(texts) => texts,
+        };
+        let parsed: Result<_, ListenAddrError> = written.iter().map(|text| text.parse()).collect();
+        parsed.map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for HttpListenAddrs {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "HttpListenAddrs".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let one = HttpListenAddr::json_schema(generator);
+        schemars::json_schema!({
+            "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }]
+        })
+    }
+}
 
 /// TLS of `tls://` (RFC 5425) and `relps://` listeners. The files are read again when they change;
 /// a pair that does not load leaves the last good one in use.

@@ -54,8 +54,14 @@ pub enum EndReason {
     RelpCutShort,
     /// Closed before the last RELP messages could be answered.
     RelpUnanswered,
-    /// A RELP connection whose unfinished frame or unread answers stood longest when the memory for
-    /// those of all connections was used up.
+    /// The peer's bytes are no request of HTTP, or one that could be read in two ways.
+    HttpRequest,
+    /// A request of HTTP whose bytes did not come in time.
+    HttpSlow,
+    /// The peer finished inside a request of HTTP, which was not answered.
+    HttpCutShort,
+    /// A connection that is answered, and whose unfinished frame or unread answers stood longest
+    /// when the memory for those of all connections was used up.
     Memory,
 }
 
@@ -77,6 +83,9 @@ impl EndReason {
         Self::RelpProtocol,
         Self::RelpCutShort,
         Self::RelpUnanswered,
+        Self::HttpRequest,
+        Self::HttpSlow,
+        Self::HttpCutShort,
         Self::Memory,
     ];
 
@@ -98,6 +107,9 @@ impl EndReason {
             Self::RelpProtocol => "relp_protocol",
             Self::RelpCutShort => "relp_cut_short",
             Self::RelpUnanswered => "relp_unanswered",
+            Self::HttpRequest => "bad_http_request",
+            Self::HttpSlow => "slow_http_request",
+            Self::HttpCutShort => "http_cut_short",
             Self::Memory => "memory",
         }
     }
@@ -199,7 +211,7 @@ impl Connection {
     /// If the TLS configuration is unusable or the socket has no local address any more.
     pub fn new(socket: TcpStream, peer: SocketAddr, opening: AcceptOptions) -> io::Result<Self> {
         let local_port = socket.local_addr()?.port();
-        if opening.protocol.is_relp() {
+        if opening.protocol.is_answered() {
             // Answers are small, and a sender whose window is full waits for each of them.
             socket.set_nodelay(true)?;
         }
@@ -307,7 +319,7 @@ impl Connection {
         self.begun = true;
         let refusal = if refusal::begins_tls(bytes) {
             Refusal::TlsOnPlain
-        } else if refusal::begins_http(bytes) {
+        } else if !self.protocol.is_http() && refusal::begins_http(bytes) {
             Refusal::Http
         } else if self.is_no_proxy && proxy::is_header(bytes) {
             Refusal::UntrustedProxy

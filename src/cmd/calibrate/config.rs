@@ -59,7 +59,7 @@ pub(super) fn driven(config: &Config) -> anyhow::Result<DrivenSource> {
     ];
     for protocol in PREFERRED {
         for (name, source) in &config.sources {
-            let mut listen = source.options().listen().iter();
+            let mut listen = source.options().listen().into_iter();
             if listen.any(|addr| addr.protocol == protocol) {
                 return Ok(DrivenSource {
                     source: name.clone(),
@@ -129,7 +129,7 @@ fn loopback(syslog: &mut SyslogSource, protocol: Protocol) {
             }
         }
         // Its files need not be readable for us.
-        Protocol::Tcp | Protocol::Udp | Protocol::Relp => syslog.tls = None,
+        _ => syslog.tls = None,
     }
 }
 

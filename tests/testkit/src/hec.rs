@@ -38,6 +38,8 @@ pub struct HecRequest {
     pub peer: SocketAddr,
     /// Bytes of the body as it was sent.
     pub body_bytes: usize,
+    /// The body as it was before compression.
+    pub text: String,
     /// The objects of the body.
     pub events: Vec<Value>,
     /// Status of the answer; 0 without one.
@@ -307,6 +309,7 @@ async fn answer(
             headers,
             peer,
             body_bytes: body.len(),
+            text: String::new(),
             events: Vec::new(),
             status: 0,
             indexed: 0,
@@ -333,7 +336,8 @@ async fn take(
     if !latency.is_zero() {
         tokio::time::sleep(latency).await;
     }
-    request.events = objects(body, request.gzip);
+    request.text = plain(body, request.gzip);
+    request.events = objects(&request.text);
     let number = shared.requests.lock().unwrap().len();
     let reply = match method {
         Method::POST => shared.reply(number, &request.events),
@@ -350,15 +354,18 @@ async fn take(
     reply.respond(ack.flatten()).await
 }
 
-fn objects(body: &[u8], gzip: bool) -> Vec<Value> {
-    let mut plain = Vec::new();
-    if gzip {
-        flate2::read::GzDecoder::new(body)
-            .read_to_end(&mut plain)
-            .unwrap();
-    } else {
-        plain.extend_from_slice(body);
+fn plain(body: &[u8], gzip: bool) -> String {
+    if !gzip {
+        return String::from_utf8(body.to_vec()).unwrap();
     }
-    let stream = serde_json::Deserializer::from_slice(&plain).into_iter();
+    let mut plain = String::new();
+    flate2::read::GzDecoder::new(body)
+        .read_to_string(&mut plain)
+        .unwrap();
+    plain
+}
+
+fn objects(text: &str) -> Vec<Value> {
+    let stream = serde_json::Deserializer::from_str(text).into_iter();
     stream.map(|object| object.unwrap()).collect()
 }

@@ -24,6 +24,7 @@ mod hec_answers;
 mod hec_balanced;
 mod hec_fates;
 mod hec_flight;
+mod hec_server;
 mod hec_tls;
 mod hostile;
 mod hosts;

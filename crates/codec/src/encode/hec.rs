@@ -17,8 +17,8 @@ use std::io::Write;
 use std::sync::Arc;
 
 use inrush_event::{
-    Anomalies, Batch, ClassInfo, EventNames, ExtraKey, Peer, Protocol, Record, SourceInfo,
-    Timestamp, facility_name, severity_name,
+    Anomalies, Batch, ClassInfo, EventNames, EventText, ExtraKey, Format, Peer, Protocol, Record,
+    SourceInfo, Timestamp, facility_name, severity_name,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -169,6 +169,9 @@ impl HecEncoder {
     /// a process that sends to HEC to 12.6-14.0 % (three profiles each, in turn): the total moves
     /// less than the noise.
     pub fn encode(&mut self, batch: &Batch, record: &Record, more: &[u8], out: &mut Vec<u8>) {
+        if is_passed(batch, record) {
+            return self.pass(batch, record, more, out);
+        }
         let time = batch.time(record).or(Timestamp(0));
         self.event_second
             .push_epoch_ms(b"{\"time\":\"", time, b"\",\"host\":\"", out);
@@ -182,6 +185,75 @@ impl HecEncoder {
             Some((record, more)) => (record, more.as_slice()),
         };
         self.push_fields(batch, record, put, more, out);
+    }
+
+    /// Appends the envelope of an event that came from a client of an HTTP Event Collector: the
+    /// values of `time`, `event` and `fields` as they were written, unless a rule changed them.
+    fn pass(&mut self, batch: &Batch, record: &Record, more: &[u8], out: &mut Vec<u8>) {
+        let class = batch.class(record);
+        let is_hec = record.format == Format::Hec;
+        if is_hec && !record.proc_id.is_empty() && !class.is_some_and(|class| class.received_time) {
+            out.extend_from_slice(b"{\"time\":");
+            out.extend_from_slice(batch.get(record.proc_id));
+            out.extend_from_slice(b",\"host\":\"");
+        } else {
+            let time = batch.time(record).or(Timestamp(0));
+            self.event_second
+                .push_epoch_ms(b"{\"time\":\"", time, b"\",\"host\":\"", out);
+        }
+        text::host(batch, record, out);
+        self.push_names(batch, record, out);
+        let own = class.is_some_and(|class| class.text == EventText::Own);
+        let written = is_hec && !own && record.message == record.raw;
+        let broken = record.anomalies.contains(Anomalies::NOT_UTF8);
+        match (written && !broken, record.msg_id.is_empty()) {
+            (true, true) => out.truncate(out.len() - b",\"event\":\"".len()),
+            (true, false) => {
+                out.truncate(out.len() - 1);
+                out.extend_from_slice(batch.get(record.msg_id));
+            }
+            (false, _) => {
+                clear_broken();
+                if text::push(batch, record, out) == TextForm::Text {
+                    out.push(b'"');
+                }
+            }
+        }
+        let fields_at = out.len();
+        if is_hec && !record.sdata.is_empty() {
+            let fields = batch.get(record.sdata);
+            let fields = fields.strip_suffix(b"}").unwrap_or(b"{").trim_ascii_end();
+            out.extend_from_slice(b",\"fields\":");
+            match broken {
+                true => out.extend_from_slice(String::from_utf8_lossy(fields).as_bytes()),
+                false => out.extend_from_slice(fields),
+            }
+        } else {
+            out.extend_from_slice(b",\"fields\":{");
+        }
+        let start = out.len();
+        if let Some(class) = class {
+            push_class_fields(class, &EventNames::default(), out);
+            out.extend_from_slice(
+                batch
+                    .extra(record)
+                    .get(ExtraKey::Fields)
+                    .unwrap_or_default(),
+            );
+        }
+        out.extend_from_slice(more);
+        if broken {
+            push_anomalies(record, out);
+            push_base64(batch.get(record.raw), out);
+        }
+        if out.len() > start && out.get(start - 1) == Some(&b'{') {
+            out.remove(start);
+        }
+        match out.len() == start && (!is_hec || record.sdata.is_empty()) {
+            true => out.truncate(fields_at),
+            false => out.push(b'}'),
+        }
+        out.push(b'}');
     }
 
     fn push_names(&mut self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
@@ -320,6 +392,20 @@ impl HecEncoder {
             }
         }
         out.extend_from_slice(&pri.text);
+    }
+}
+
+/// True if the event came from a client of an HTTP Event Collector and was no syslog.
+fn is_passed(batch: &Batch, record: &Record) -> bool {
+    let http = || {
+        batch
+            .peer(record)
+            .is_some_and(|peer| peer.protocol.is_http())
+    };
+    match record.format {
+        Format::Hec => true,
+        Format::Unparsed => record.pri == Record::PRI_NONE && http(),
+        Format::Rfc3164 | Format::Cisco | Format::Rfc5424 => false,
     }
 }
 

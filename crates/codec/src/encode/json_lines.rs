@@ -2,7 +2,9 @@
 
 use std::io::Write;
 
-use inrush_event::{Anomalies, Batch, Origin, Record, Timestamp, facility_name, severity_name};
+use inrush_event::{
+    Anomalies, Batch, Format, Origin, Record, Timestamp, facility_name, severity_name,
+};
 
 use super::epoch::RenderedSecond;
 use super::escape::{clear_broken, is_broken};
@@ -14,7 +16,8 @@ use super::{json_escape, push_base64};
 /// milliseconds; the receive time where the sender gave none), `received` (nanoseconds), `host`
 /// (the sender's address where none was sent), `source`, `sourcetype`, `index`, `vendor`,
 /// `product`, `class`, `app`, `proc_id`,
-/// `msg_id`, `facility`, `severity` (keywords), `sdata`, `message`, `raw`, `sender`, `protocol`,
+/// `msg_id`, `facility`, `severity` (keywords), `sdata`, `fields` (of an event of an HTTP Event
+/// Collector, as they were written), `message`, `raw`, `sender`, `protocol`,
 /// `tls_client` (the name in the client's certificate, which was verified), `format`, `anomalies`
 /// (a list of names), `raw_base64` (the record as it was received, where it
 /// is not UTF-8).
@@ -83,6 +86,10 @@ fn push_names(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
 
 fn push_header(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
     push_text(out, b",\"app\":\"", batch.get(record.app));
+    if record.format == Format::Hec {
+        push_fields(batch.get(record.sdata), out);
+        return push_text(out, b",\"message\":\"", batch.get(record.message));
+    }
     push_text(out, b",\"proc_id\":\"", batch.get(record.proc_id));
     push_text(out, b",\"msg_id\":\"", batch.get(record.msg_id));
     if let (Some(facility), Some(severity)) = (record.facility(), record.severity()) {
@@ -91,6 +98,14 @@ fn push_header(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
     }
     push_text(out, b",\"sdata\":\"", batch.get(record.sdata));
     push_text(out, b",\"message\":\"", batch.get(record.message));
+}
+
+/// Appends the indexed fields of an event of a collector, which are a JSON object.
+fn push_fields(fields: &[u8], out: &mut Vec<u8>) {
+    if !fields.is_empty() {
+        out.extend_from_slice(b",\"fields\":");
+        out.extend_from_slice(String::from_utf8_lossy(fields).as_bytes());
+    }
 }
 
 fn push_arrival(batch: &Batch, record: &Record, out: &mut Vec<u8>) {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use inrush_event::{Batch, RejectReason};
-use inrush_queue::AppendError;
+use inrush_queue::{AppendError, AppendTerms};
 
 use super::BatchWriter;
 use super::acks::AppendOutcome;
@@ -136,8 +136,12 @@ impl BatchWriter {
             note(source, anomalies);
         };
         let began = Instant::now();
-        let (log, urgent) = (&self.doors.log, self.owed.is_open());
-        let appended = log.append_gathered(batch, gathered, urgent, accept);
+        let terms = AppendTerms {
+            gathered,
+            urgent: self.owed.is_open(),
+            admitted: self.admitted,
+        };
+        let appended = self.doors.log.append_on(batch, terms, accept);
         self.blocked += began.elapsed();
         match appended {
             Ok(_) => {}

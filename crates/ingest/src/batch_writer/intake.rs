@@ -3,8 +3,9 @@
 use std::net::IpAddr;
 
 use inrush_codec::Frame;
-use inrush_event::{Record, Timestamp};
+use inrush_event::{ClassList, FilledParts, Record, Timestamp};
 
+use super::decoded::{AppendedTexts, NamedClasses};
 use super::open_batch::{FramedEvent, OpenBatch};
 use super::processor::EventProcessor;
 use super::tally::BatchTally;
@@ -22,26 +23,37 @@ pub(super) struct FrameOrigin {
 /// Takes frames into a batch.
 pub struct FrameIntake<'a> {
     pub(super) arena: &'a [u8],
-    records: &'a mut Vec<Record>,
+    pub(super) records: &'a mut Vec<Record>,
+    pub(super) classes: &'a mut ClassList,
+    pub(super) named: &'a mut NamedClasses,
+    pub(super) texts: &'a mut AppendedTexts,
     rows: &'a mut Vec<FramedEvent>,
-    tally: &'a mut BatchTally,
+    pub(super) tally: &'a mut BatchTally,
     /// Parses each event at once; `None`: events are parsed later.
-    processor: Option<&'a mut EventProcessor>,
-    from: FrameOrigin,
-    events: u64,
-    bytes: u64,
+    pub(super) processor: Option<&'a mut EventProcessor>,
+    pub(super) from: FrameOrigin,
+    pub(super) events: u64,
+    pub(super) bytes: u64,
 }
 
 impl<'a> FrameIntake<'a> {
     pub(super) fn new(
         open: &'a mut OpenBatch,
         processor: Option<&'a mut EventProcessor>,
+        named: &'a mut NamedClasses,
         from: FrameOrigin,
     ) -> Self {
-        let (arena, records) = open.builder.parts();
+        let FilledParts {
+            arena,
+            records,
+            classes,
+        } = open.builder.filled_parts();
         Self {
             arena,
             records,
+            classes,
+            named,
+            texts: &mut open.texts,
             rows: &mut open.rows,
             tally: &mut open.tally,
             processor,

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use inrush_event::{Anomalies, BatchBuilder, Counter, Span, Timestamp};
 
+use super::decoded::AppendedTexts;
 use super::tally::BatchTally;
 use crate::transform::BatchRouting;
 
@@ -34,6 +35,8 @@ pub struct OpenBatch {
     pub(super) routing: Option<BatchRouting>,
     /// Events that are not in the builder's rows yet, or were and are not studied as a whole.
     pub(super) rows: Vec<FramedEvent>,
+    /// Texts of its last events that are to be put behind what was read.
+    pub(super) texts: AppendedTexts,
     /// Number of `rows` that were studied.
     pub(super) studied: usize,
     /// Bytes of the arena that were read; what comes after them was added by the study.
@@ -52,6 +55,7 @@ impl OpenBatch {
             held: (0, 0),
             routing: None,
             rows: Vec::new(),
+            texts: AppendedTexts::default(),
             studied: 0,
             read: 0,
         }

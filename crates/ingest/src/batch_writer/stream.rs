@@ -48,6 +48,11 @@ pub trait StreamDecoder {
         false
     }
 
+    /// True if it has something to take in or to note though no more bytes came.
+    fn is_due(&self) -> bool {
+        false
+    }
+
     /// Bytes of memory that answers take which the peer has not read.
     fn buffered_bytes(&self) -> usize {
         0

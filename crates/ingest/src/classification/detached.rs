@@ -155,7 +155,7 @@ impl DetachedEvent {
         };
         // First: an empty batch takes its buffers with the first bytes.
         builder.append(&bytes);
-        record.peer = builder.origin(self.origin.clone());
+        record.peer = builder.origin(&self.origin);
         record.class = builder.class(&self.class);
         record
     }

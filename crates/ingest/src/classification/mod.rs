@@ -3,7 +3,8 @@
 //! # What it guarantees
 //! * Records keep their order of arrival, although events of one kind are classified together. With
 //!   hints they are classified as they came: a host's class counts for its next event.
-//! * A part of an event over RELP never waits for others: its answer needs a durable event.
+//! * A part of an event whose peer waits for an answer never waits for others: the answer needs a
+//!   durable event.
 //!
 //! # States
 //! `BatchClassifier::begin` starts a batch and forgets the class ids of the last one.
@@ -247,6 +248,14 @@ fn guessed_zone(record: &Record) -> Option<TimeZone> {
     guessed.then(|| Offset::from_seconds(seconds).ok().map(TimeZone::fixed))?
 }
 
+/// True if the source gave its events that class for good.
+fn is_final(builder: &BatchBuilder, class: ClassId) -> bool {
+    let class = usize::from(class.0).checked_sub(1);
+    class
+        .and_then(|index| builder.classes().get(index))
+        .is_some_and(|class| class.is_final())
+}
+
 /// Recognises the events of one source in one worker.
 pub struct BatchClassifier {
     recognition: ClassifierContext,
@@ -413,6 +422,10 @@ impl BatchClassifier {
     /// Recognises the event of that number.
     fn one(&mut self, builder: &mut BatchBuilder, at: usize, round: &mut ClassificationPass<'_>) {
         let mut record = builder.records()[at];
+        let given = record.class;
+        if given != ClassId::UNCLASSIFIED && is_final(builder, given) {
+            return;
+        }
         let sender = builder.peer_at(record.peer).map(|peer| peer.ip);
         let guessed = guessed_zone(&record);
         let place = EventOrigin {
@@ -445,7 +458,10 @@ impl BatchClassifier {
                 if append {
                     builder.append(self.classifier.tail());
                 }
-                record.class = self.id(number, builder);
+                record.class = match given {
+                    given if self.classifier.fell() && given != ClassId::UNCLASSIFIED => given,
+                    _ => self.id(number, builder),
+                };
                 if self.classifier.fell()
                     && let Some(fallen) = &mut self.fallen
                 {
@@ -472,8 +488,8 @@ impl BatchClassifier {
         Some(&group.rule)
     }
 
-    /// Has the last event, which is `record`, wait for the others of its group. Who sends over RELP
-    /// is answered once an event is durable, so that is not held.
+    /// Has the last event, which is `record`, wait for the others of its group. Who waits for an
+    /// answer gets it once an event is durable, so that is not held.
     pub fn hold(
         &mut self,
         builder: &BatchBuilder,
@@ -482,8 +498,11 @@ impl BatchClassifier {
         now: Instant,
     ) -> PartOutcome {
         let origin = builder.origin_at(record.peer);
-        let is_answered =
-            |origin: &Origin| origin.peer().is_some_and(|peer| peer.protocol.is_relp());
+        let is_answered = |origin: &Origin| {
+            origin
+                .peer()
+                .is_some_and(|peer| peer.protocol.is_answered())
+        };
         let origin = origin.filter(|origin| !is_answered(origin));
         let (Some(number), Some(origin)) = (self.part, origin.cloned()) else {
             return PartOutcome::Not;

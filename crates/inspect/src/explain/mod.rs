@@ -343,7 +343,8 @@ impl Explainer {
     ) -> Result<Self, OptionsError> {
         let syslog = source.syslog().cloned().unwrap_or_default();
         let zone = syslog.zone()?;
-        let first = source.listen().first();
+        let listen = source.listen();
+        let first = listen.first();
         let hec_options = hec_options(config);
         let recognition =
             ClassifierContext::new(name, source.product(), zone.time_zone(), packs, None);

@@ -297,7 +297,7 @@ impl ReplaySource {
         let zone = zone.map_err(|error| format!("source {name}: {error}"))?;
         let info = Arc::new(source.info(name));
         let message_bytes_max = syslog.message_bytes_max();
-        let ports = source.listen().iter();
+        let ports = source.listen().into_iter();
         Ok(Self {
             pool: Arc::clone(pool),
             builder: pool.lend(&info, message_bytes_max),

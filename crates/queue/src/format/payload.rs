@@ -42,18 +42,21 @@ const CLIENT_BYTES_MIN: usize = 8;
 const ORIGIN_BYTES_MIN: usize = 13;
 
 /// Formats and protocols by their number on disk, which never changes; new ones are added behind.
-const FORMATS: [Format; 4] = [
+const FORMATS: [Format; 5] = [
     Format::Unparsed,
     Format::Rfc3164,
     Format::Cisco,
     Format::Rfc5424,
+    Format::Hec,
 ];
-const PROTOCOLS: [Protocol; 5] = [
+const PROTOCOLS: [Protocol; 7] = [
     Protocol::Udp,
     Protocol::Tcp,
     Protocol::Tls,
     Protocol::Relp,
     Protocol::Relps,
+    Protocol::Http,
+    Protocol::Https,
 ];
 
 /// Appends the frame's header and everything of the payload but the arena, which is written from

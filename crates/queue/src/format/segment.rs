@@ -6,8 +6,9 @@ use super::{FieldReader, FieldWriter, LogId, NUMBERS_END};
 
 pub(crate) const HEADER_BYTES: usize = 72;
 const MAGIC: [u8; 8] = *b"INRUSHQ\n";
-/// Version that is written. Version 1 had peers for the only origins; it is read as well.
-pub(crate) const VERSION: u16 = 2;
+/// Version that is written; those before are read as well. Version 1 had peers for the only
+/// origins, version 2 had no HTTP.
+pub(crate) const VERSION: u16 = 3;
 /// Bytes that mean the same in every version: magic, checksum, version, length, identity.
 const COMMON_BYTES: usize = 32;
 

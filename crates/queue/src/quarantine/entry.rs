@@ -49,8 +49,8 @@ pub(super) fn alone(
 }
 
 fn copy(to: &Arc<str>, batch: &Batch, record: &Record) -> Batch {
-    let mut arena = batch.get(record.raw).to_vec();
-    let raw = record.raw;
+    let raw = record.extent();
+    let mut arena = batch.get(raw).to_vec();
     // Fields lie in the raw record; one that does not is brought along.
     let mut moved = |span: Span| {
         if span.is_empty() {
@@ -67,10 +67,7 @@ fn copy(to: &Arc<str>, batch: &Batch, record: &Record) -> Batch {
         Span::new(start, arena.len())
     };
     let alone = Record {
-        raw: Span {
-            start: 0,
-            len: raw.len,
-        },
+        raw: moved(record.raw),
         host: moved(record.host),
         app: moved(record.app),
         proc_id: moved(record.proc_id),

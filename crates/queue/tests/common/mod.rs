@@ -30,7 +30,7 @@ pub(crate) fn batch(texts: &[&str]) -> Batch {
         Origin::Topic { name, partition },
     ];
     for (text, origin) in texts.iter().zip(origins.iter().cycle()) {
-        let peer = builder.origin(origin.clone());
+        let peer = builder.origin(origin);
         let start = builder.filled();
         builder.extend(text.as_bytes());
         let end = builder.filled();

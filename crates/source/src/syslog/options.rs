@@ -81,8 +81,8 @@ impl SourceOptions for SyslogSource {
         Some(&self.syslog)
     }
 
-    fn listen(&self) -> &[ListenAddr] {
-        &self.listen
+    fn listen(&self) -> Vec<ListenAddr> {
+        self.listen.clone()
     }
 
     fn tls(&self) -> Option<&TlsServerOptions> {

@@ -21,6 +21,8 @@ use inrush_ingest::batch_writer::acks::{AckRange, AckTarget, PendingAcks};
 use inrush_ingest::batch_writer::stream::StreamDecoder;
 use inrush_transport::stream::{Connection, EndReason};
 
+use crate::stream::AnsweringConnection;
+
 /// Answer buffers larger than this are given back once they are empty.
 const IDLE_BYTES: usize = 4096;
 
@@ -72,7 +74,7 @@ impl TransactionKind {
 }
 
 /// Part of a message that a frame puts into the batch.
-pub(crate) enum MessagePart {
+pub(super) enum MessagePart {
     /// A message.
     Whole(Span),
     /// The start of one that is too long.
@@ -89,7 +91,7 @@ struct ReadyAnswers {
 }
 
 /// One connection's session, and the answers that it has coming.
-pub(crate) struct RelpConnection {
+pub(super) struct RelpConnection {
     session: RelpSession,
     id: AckTarget,
     /// Transactions whose answer is not in `out` yet.
@@ -104,14 +106,10 @@ pub(crate) struct RelpConnection {
     cut_short: bool,
     /// Bytes of the frame in which it ended.
     unfinished_bytes: u64,
-    /// Not read because too much is unanswered.
-    pub paused: bool,
-    /// Has answers to write that came in this round.
-    pub touched: bool,
 }
 
 impl RelpConnection {
-    pub(crate) fn new(id: AckTarget, max_message_bytes: usize) -> Self {
+    pub(super) fn new(id: AckTarget, max_message_bytes: usize) -> Self {
         Self {
             session: RelpSession::new(max_message_bytes),
             id,
@@ -122,13 +120,7 @@ impl RelpConnection {
             written: 0,
             cut_short: false,
             unfinished_bytes: 0,
-            paused: false,
-            touched: false,
         }
-    }
-
-    pub(crate) fn id(&self) -> AckTarget {
-        self.id
     }
 
     /// Decodes as [`RelpSession::decode`] does and notes in `owed` what is to be answered; `keep`
@@ -165,13 +157,33 @@ impl RelpConnection {
             })
     }
 
+    fn fill(&mut self) {
+        while self.out.len() < limits::RELP_ANSWER_BYTES
+            && let Some(due) = self.due.front_mut()
+        {
+            write_answer(&mut self.out, due.first as u32, due.answer);
+            self.unanswered -= 1;
+            due.first += 1;
+            due.count -= 1;
+            if due.count == 0 {
+                self.due.pop_front();
+            }
+        }
+    }
+}
+
+impl AnsweringConnection for RelpConnection {
+    fn id(&self) -> AckTarget {
+        self.id
+    }
+
     /// True if the sender has opened its session, or the session has ended.
-    pub(crate) fn is_open(&self) -> bool {
+    fn is_open(&self) -> bool {
         self.session.is_open() || self.session.end().is_some()
     }
 
     /// End of the session, with the fault of the peer if there was one; `None` while it goes on.
-    pub(crate) fn end(&self) -> Option<Option<EndReason>> {
+    fn end(&self) -> Option<Option<EndReason>> {
         Some(match self.session.end()? {
             SessionEnd::Closed => None,
             SessionEnd::Frame(_) => Some(EndReason::RelpFrame),
@@ -180,23 +192,23 @@ impl RelpConnection {
     }
 
     /// Fault of a stream that the peer has finished: it ended inside a frame.
-    pub(crate) fn fault_at_end(&self) -> Option<EndReason> {
+    fn fault_at_end(&self) -> Option<EndReason> {
         self.cut_short.then_some(EndReason::RelpCutShort)
     }
 
     /// True if [`limits::RELP_UNANSWERED_MAX`] messages are unanswered: no more is to be read until
     /// answers have gone out.
-    pub(crate) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.unanswered >= limits::RELP_UNANSWERED_MAX
     }
 
     /// True if nothing is unanswered.
-    pub(crate) fn is_clear(&self) -> bool {
+    fn is_clear(&self) -> bool {
         self.unanswered == 0
     }
 
     /// The batch of an ack has met its fate.
-    pub(crate) fn settle(&mut self, ack: &AckRange, refused: bool) {
+    fn settle(&mut self, ack: &AckRange, refused: bool) {
         let fate = if refused {
             AnswerStatus::Full
         } else {
@@ -223,7 +235,7 @@ impl RelpConnection {
     ///
     /// # Errors
     /// The connection is of no more use.
-    pub(crate) fn pump(&mut self, connection: &mut Connection) -> Result<(), EndReason> {
+    fn pump(&mut self, connection: &mut Connection) -> Result<(), EndReason> {
         loop {
             self.fill();
             self.written += connection.write(&self.out[self.written..])?;
@@ -242,27 +254,13 @@ impl RelpConnection {
     }
 
     /// True if everything that may be written is with the kernel.
-    pub(crate) fn is_drained(&self, connection: &Connection) -> bool {
+    fn is_drained(&self, connection: &Connection) -> bool {
         self.due.is_empty() && self.out.is_empty() && connection.is_flushed()
     }
 
     /// Hints that we are about to close.
-    pub(crate) fn hint(&mut self) {
+    fn hint(&mut self) {
         self.out.extend_from_slice(SERVER_CLOSE);
-    }
-
-    fn fill(&mut self) {
-        while self.out.len() < limits::RELP_ANSWER_BYTES
-            && let Some(due) = self.due.front_mut()
-        {
-            write_answer(&mut self.out, due.first as u32, due.answer);
-            self.unanswered -= 1;
-            due.first += 1;
-            due.count -= 1;
-            if due.count == 0 {
-                self.due.pop_front();
-            }
-        }
     }
 }
 

@@ -17,42 +17,56 @@ use inrush_event::{Metric, MetricsPage, Protocol, Timestamp};
 use inrush_ingest::batch_writer::source::IngestSource;
 use inrush_ingest::enrichment::Enrichment;
 use inrush_transport::config::ListenAddr;
-use inrush_transport::listen;
-use inrush_transport::refusal::Refusal;
-use inrush_transport::tls::Refresh;
 
-use super::acceptor::StreamListener;
-use super::live::{LiveSource, SourceSettings};
+use super::live::{self, LiveSource};
 use super::options::SyslogSource;
-use super::runtime::StreamRuntime;
 use super::udp::{self, UdpWorker};
 use crate::options::SourceOptions;
 use crate::refusals::PersistentRefusal;
+use crate::stream::{OpenListeners, StreamRuntime, StreamSettings};
 use crate::{Source, SourceServices, SourceState};
 
 /// Timeout for the threads of a listener that was closed, at a reload and at the stop.
 const LEAVING_BOUND: Duration = Duration::from_secs(2);
 
-/// One listening address.
-struct RunningListener {
+/// One UDP address.
+struct UdpListener {
     configured: ListenAddr,
     /// The address really bound.
     bound: ListenAddr,
-    udp: Vec<UdpWorker>,
+    workers: Vec<UdpWorker>,
 }
 
 /// Listeners of one source, and options that wait to be taken on.
 struct Listeners {
     config: SyslogSource,
-    open: Vec<RunningListener>,
+    streams: OpenListeners,
+    udp: Vec<UdpListener>,
     /// Listeners that were closed while their threads waited for room in the queue.
-    leaving: Vec<RunningListener>,
-    prepared: Option<(SyslogSource, SourceSettings)>,
+    leaving: Vec<UdpListener>,
+    prepared: Option<(SyslogSource, StreamSettings)>,
+}
+
+impl Listeners {
+    /// Addresses that are bound, in the order of the configuration.
+    fn bound(&self) -> Vec<ListenAddr> {
+        let udp = |address: &ListenAddr| {
+            let mut udp = self.udp.iter();
+            let found = udp.find(|one| one.configured == *address);
+            found.map(|one| one.bound)
+        };
+        let bound = |address| udp(address).or_else(|| self.streams.bound(address));
+        self.config.listen.iter().filter_map(bound).collect()
+    }
+
+    fn udp_workers(&self) -> impl Iterator<Item = &UdpWorker> {
+        self.udp.iter().flat_map(|listener| &listener.workers)
+    }
 }
 
 /// A syslog source that runs.
 pub(super) struct RunningSyslog {
-    live: Arc<LiveSource>,
+    live: LiveSource,
     services: Arc<SourceServices>,
     streams: Arc<StreamRuntime>,
     listeners: Mutex<Listeners>,
@@ -69,18 +83,17 @@ impl RunningSyslog {
         services: &Arc<SourceServices>,
         known: &Enrichment,
     ) -> Result<(Arc<Self>, Vec<String>), String> {
-        let settings = SourceSettings::resolve(name, options, None, known)?;
+        let settings = live::resolve(name, options, None, known)?;
         let live = LiveSource::new(name, settings, &services.context.ledger);
-        let streams = services.shared(|| {
-            StreamRuntime::start(&services.context, services.sizes, &services.connections)
-        });
+        let streams = StreamRuntime::shared(services);
         let running = Self {
             live,
             services: Arc::clone(services),
             streams: streams.map_err(|error| format!("source {name}: {error}"))?,
             listeners: Mutex::new(Listeners {
                 config: options.clone(),
-                open: Vec::new(),
+                streams: OpenListeners::default(),
+                udp: Vec::new(),
                 leaving: Vec::new(),
                 prepared: None,
             }),
@@ -98,37 +111,39 @@ impl RunningSyslog {
     /// Opens the addresses that are configured and not open. Returns what could not be, in words.
     fn open(&self) -> Vec<String> {
         let mut listeners = self.listeners();
-        let Listeners { config, open, .. } = &mut *listeners;
-        let mut problems = Vec::new();
-        for address in &config.listen {
-            if open.iter().any(|one| one.configured == *address) {
+        let Listeners {
+            config,
+            streams,
+            udp,
+            ..
+        } = &mut *listeners;
+        let listen = config.listen.iter().copied();
+        let (datagrams, connections): (Vec<_>, Vec<_>) =
+            listen.partition(|address| address.protocol == Protocol::Udp);
+        let live = &self.live.streams;
+        let stream = &config.stream;
+        let mut problems = streams.open(&connections, stream, &self.streams, live, &self.services);
+        for address in datagrams {
+            if udp.iter().any(|one| one.configured == address) {
                 continue;
             }
-            let opened = match address.protocol {
-                Protocol::Udp => self.open_udp(config, *address),
-                _ => self.open_stream(config, *address),
-            };
-            match opened {
-                Ok(listener) => open.push(listener),
-                Err(problem) => problems.push(format!("source {}: {problem}", self.live.name())),
+            match self.open_udp(config, address) {
+                Ok(listener) => udp.push(listener),
+                Err(problem) => problems.push(format!("source {}: {problem}", live.name())),
             }
         }
         problems
     }
 
-    fn open_udp(
-        &self,
-        config: &SyslogSource,
-        address: ListenAddr,
-    ) -> Result<RunningListener, String> {
+    fn open_udp(&self, config: &SyslogSource, address: ListenAddr) -> Result<UdpListener, String> {
         let options = &config.udp;
         let context = &self.services.context;
         let inherited = self.services.inherited(&address).into_iter();
         let inherited = inherited.map(Into::into).collect();
-        let workers = context.pool_threads.size() + 1;
-        let opened = udp::open(address, options, workers, inherited)?;
+        let threads = context.pool_threads.size() + 1;
+        let opened = udp::open(address, options, threads, inherited)?;
         let mut bound = address;
-        let mut udp = Vec::new();
+        let mut workers = Vec::new();
         for (number, (receiver, granted_bytes)) in opened.receivers.into_iter().enumerate() {
             let worker = || -> io::Result<UdpWorker> {
                 bound.addr = receiver.local_addr();
@@ -136,65 +151,28 @@ impl RunningSyslog {
                     .add_sockets(bound, receiver.probes(), granted_bytes);
                 UdpWorker::start(
                     context.clone().of_worker(number),
-                    Arc::clone(&self.live),
+                    Arc::clone(&self.live.streams.ingest),
                     receiver,
                     granted_bytes,
                     opened.shared,
                     options.balance,
                 )
             };
-            udp.push(worker().map_err(|error| format!("{address}: {error}"))?);
+            workers.push(worker().map_err(|error| format!("{address}: {error}"))?);
         }
-        Ok(RunningListener {
+        Ok(UdpListener {
             configured: address,
             bound,
-            udp,
+            workers,
         })
     }
 
-    fn open_stream(
-        &self,
-        config: &SyslogSource,
-        address: ListenAddr,
-    ) -> Result<RunningListener, String> {
-        let passed = self.services.inherited(&address).into_iter().next();
-        let listener = match passed {
-            Some(socket) => std::net::TcpListener::from(socket),
-            None => listen::tcp_listener(address).map_err(|error| error.to_string())?,
-        };
-        let keepalive = config.stream.keepalive.0;
-        let set_up = || -> io::Result<_> {
-            listen::set_keepalive(&listener, keepalive)?;
-            listener.local_addr()
-        };
-        let addr = set_up().map_err(|error| format!("{address}: {error}"))?;
-        let bound = ListenAddr {
-            protocol: address.protocol,
-            addr,
-        };
-        self.streams.listen(StreamListener {
-            configured: address,
-            listener: mio::net::TcpListener::from_std(listener),
-            source: Arc::clone(&self.live),
-        });
-        Ok(RunningListener {
-            configured: address,
-            bound,
-            udp: Vec::new(),
-        })
-    }
-
-    /// Closes listeners; their UDP sockets are emptied first and refuse what still comes.
-    fn close_listeners(&self, listeners: Vec<RunningListener>) {
-        for listener in &listeners {
-            if listener.udp.is_empty() {
-                self.streams.close(listener.configured);
-            }
-            listener.udp.iter().for_each(UdpWorker::stop);
-        }
-        let udp = || listeners.iter().flat_map(|listener| &listener.udp);
+    /// Closes UDP listeners; their sockets are emptied first and refuse what still comes.
+    fn close_udp(&self, listeners: Vec<UdpListener>) {
+        let workers = || listeners.iter().flat_map(|listener| &listener.workers);
+        workers().for_each(UdpWorker::stop);
         wait_until(Instant::now() + LEAVING_BOUND, || {
-            udp().all(UdpWorker::ended)
+            workers().all(UdpWorker::ended)
         });
         self.listeners().leaving.extend(listeners);
         self.reap();
@@ -203,88 +181,55 @@ impl RunningSyslog {
     /// Frees the listeners whose threads have ended.
     fn reap(&self) {
         let mut listeners = self.listeners();
-        let ended = |listener: &mut RunningListener| listener.udp.iter().all(UdpWorker::ended);
+        let ended = |listener: &mut UdpListener| listener.workers.iter().all(UdpWorker::ended);
         for listener in listeners.leaving.extract_if(.., ended) {
-            listener.udp.into_iter().for_each(UdpWorker::join);
+            listener.workers.into_iter().for_each(UdpWorker::join);
             self.live.forget_sockets(listener.bound);
-        }
-    }
-
-    fn refresh_certificate(&self) {
-        let Some(tls) = self.live.settings().tls.clone() else {
-            return;
-        };
-        let source = self.live.name();
-        match tls.refresh() {
-            Refresh::Unchanged => {}
-            Refresh::Reloaded { not_after } => {
-                self.live.tls_reloads.add(1);
-                tracing::info!(source, not_after, "certificate reloaded");
-            }
-            Refresh::Kept(error) => {
-                self.live.tls_reload_failures.add(1);
-                tracing::warn!(source, %error, "the last good certificate is kept");
-            }
-        }
-    }
-
-    /// Says who was turned away, and where descriptors ran out who has most connections.
-    fn tell_refusals(&self) {
-        let lines = self.live.refusals().lines(Instant::now());
-        for line in &lines {
-            tracing::warn!(source = self.live.name(), "connections refused: {line}");
-        }
-        let short = Refusal::NoDescriptors.words();
-        let connections = &self.services.connections;
-        if lines.iter().any(|line| line.contains(short))
-            && let Some((address, count)) = connections.busiest()
-        {
-            let (limit, reserved) = (connections.limit(), connections.reserved());
-            tracing::warn!(
-                limit,
-                reserved,
-                "connections refused: most are of {address}, which has {count}; {}",
-                Refusal::NoDescriptors.remedy()
-            );
         }
     }
 }
 
 impl Source for RunningSyslog {
     fn ingest(&self) -> &Arc<IngestSource> {
-        &self.live.ingest
+        &self.live.streams.ingest
     }
 
     fn prepare(&self, options: &dyn SourceOptions, known: &Enrichment) -> Result<(), String> {
-        let name = self.live.name();
+        let name = self.live.streams.name();
         let Some(options) = options.as_any().downcast_ref::<SyslogSource>() else {
             return Err(format!(
                 "source {name}: its type cannot change while running"
             ));
         };
         let mut listeners = self.listeners();
-        let before = Some((&listeners.config, &*self.live));
-        let settings = SourceSettings::resolve(name, options, before, known)?;
+        let before = Some((&listeners.config, &*self.live.streams));
+        let settings = live::resolve(name, options, before, known)?;
         listeners.prepared = Some((options.clone(), settings));
         Ok(())
     }
 
     fn release(&self) {
         let mut listeners = self.listeners();
-        let Listeners { open, prepared, .. } = &mut *listeners;
+        let Listeners {
+            streams,
+            udp,
+            prepared,
+            ..
+        } = &mut *listeners;
         let Some((wanted, _)) = prepared else {
             return;
         };
-        let gone = |one: &mut RunningListener| !wanted.listen.contains(&one.configured);
-        let gone: Vec<RunningListener> = open.extract_if(.., gone).collect();
+        streams.keep(&wanted.listen, &self.streams);
+        let gone = |one: &mut UdpListener| !wanted.listen.contains(&one.configured);
+        let gone: Vec<UdpListener> = udp.extract_if(.., gone).collect();
         drop(listeners);
-        self.close_listeners(gone);
+        self.close_udp(gone);
     }
 
     fn commit(&self) -> Vec<String> {
         let mut listeners = self.listeners();
         if let Some((options, settings)) = listeners.prepared.take() {
-            self.live.replace_settings(settings);
+            self.live.streams.replace_settings(settings);
             listeners.config = options;
         }
         drop(listeners);
@@ -292,57 +237,29 @@ impl Source for RunningSyslog {
     }
 
     fn listeners(&self) -> Vec<ListenAddr> {
-        let listeners = Self::listeners(self);
-        listeners.open.iter().map(|one| one.bound).collect()
+        Self::listeners(self).bound()
     }
 
     fn is_incomplete(&self) -> bool {
         let listeners = Self::listeners(self);
-        listeners.open.len() < listeners.config.listen.len()
+        listeners.bound().len() < listeners.config.listen.len()
     }
 
     fn state(&self) -> SourceState {
         let (sockets, receive_buffer_bytes) = self.live.sockets();
-        let refusals = self.live.refusals();
-        let (refused, refused_others) = (refusals.list(), refusals.others());
-        drop(refusals);
-        let tls = self.live.settings().tls.clone();
         SourceState {
-            connections: self.live.connections.get(),
             sockets,
             receive_buffer_bytes,
-            certificate_not_after: tls.map(|tls| tls.not_after()),
-            connection_errors: self.live.connection_errors(),
-            refused,
-            refused_others,
+            ..self.live.streams.state()
         }
     }
 
     fn metrics(&self, page: &mut MetricsPage) {
-        let (live, name) = (&self.live, self.live.name());
-        let labels = || vec![("source", name)];
-        let mut add = |metric, value: u64| page.add(metric, labels(), value as f64);
-        add(Metric::SourceConnections, live.connections.get());
-        add(
-            Metric::SourceConnectionsAccepted,
-            live.connections_accepted.get(),
-        );
-        add(Metric::SourceReceiveBuffer, live.sockets().1);
-        for (reason, n) in live.connection_errors() {
-            let labels = vec![("source", name), ("reason", reason.as_str())];
-            page.add(Metric::SourceConnectionErrors, labels, n as f64);
-        }
-        if let Some(tls) = &live.settings().tls {
-            let not_after = tls.not_after() as f64;
-            page.add(Metric::TlsCertificateNotAfter, labels(), not_after);
-            for (result, counter) in [
-                ("ok", &live.tls_reloads),
-                ("failed", &live.tls_reload_failures),
-            ] {
-                let labels = vec![("source", name), ("result", result)];
-                page.add(Metric::TlsReloads, labels, counter.get() as f64);
-            }
-        }
+        let streams = &self.live.streams;
+        streams.metrics(page);
+        let labels = vec![("source", streams.name())];
+        let granted = self.live.sockets().1;
+        page.add(Metric::SourceReceiveBuffer, labels, granted as f64);
     }
 
     fn count_kernel_drops(&self) {
@@ -351,42 +268,41 @@ impl Source for RunningSyslog {
 
     fn tick(&self) {
         self.reap();
-        self.refresh_certificate();
-        self.tell_refusals();
+        self.live.streams.refresh_certificate();
+        self.live.streams.tell_refusals(&self.services.connections);
     }
 
     fn lasting_refusals(&self, now: Timestamp) -> Vec<PersistentRefusal> {
-        self.live.refusals().lasting(now)
+        self.live.streams.refusals().lasting(now)
     }
 
     fn is_dead(&self) -> bool {
-        let listeners = Self::listeners(self);
-        let mut udp = listeners.open.iter().flat_map(|listener| &listener.udp);
-        udp.any(UdpWorker::ended) || self.streams.is_dead()
+        Self::listeners(self).udp_workers().any(UdpWorker::ended) || self.streams.is_dead()
     }
 
     fn close(&self) {
-        let open = std::mem::take(&mut Self::listeners(self).open);
-        self.close_listeners(open);
-        self.streams.forget(&self.live);
+        let mut listeners = Self::listeners(self);
+        listeners.streams.keep(&[], &self.streams);
+        let udp = std::mem::take(&mut listeners.udp);
+        drop(listeners);
+        self.close_udp(udp);
+        self.streams.forget(&self.live.streams);
     }
 
     fn stop(&self) {
-        let listeners = Self::listeners(self);
-        let udp = listeners.open.iter().flat_map(|listener| &listener.udp);
-        udp.for_each(UdpWorker::stop);
+        Self::listeners(self)
+            .udp_workers()
+            .for_each(UdpWorker::stop);
     }
 
     fn ended(&self) -> bool {
-        let listeners = Self::listeners(self);
-        let mut udp = listeners.open.iter().flat_map(|listener| &listener.udp);
-        udp.all(UdpWorker::ended)
+        Self::listeners(self).udp_workers().all(UdpWorker::ended)
     }
 
     fn join(&self) {
         let mut listeners = Self::listeners(self);
-        let open = std::mem::take(&mut listeners.open);
-        listeners.leaving.extend(open);
+        let udp = std::mem::take(&mut listeners.udp);
+        listeners.leaving.extend(udp);
         drop(listeners);
         wait_until(Instant::now() + LEAVING_BOUND, || {
             self.reap();

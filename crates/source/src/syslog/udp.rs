@@ -26,8 +26,8 @@ use inrush_transport::udp::{UdpProbe, UdpRead, UdpReceiver};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use crate::syslog::live::LiveSource;
 use crate::syslog::receive_buffer::ReceiveBufferTuner;
+use inrush_ingest::batch_writer::source::IngestSource;
 
 /// After the order to stop, a socket is read for at most this long.
 const LAST_READ: Duration = Duration::from_secs(1);
@@ -53,7 +53,7 @@ impl UdpWorker {
     /// With `balance` `hash` or `random` the thread studies all that it reads itself.
     pub(crate) fn start(
         doors: WorkerContext,
-        source: Arc<LiveSource>,
+        source: Arc<IngestSource>,
         receiver: UdpReceiver,
         buffer_bytes: u64,
         shared: bool,
@@ -67,12 +67,12 @@ impl UdpWorker {
         let ours = Arc::clone(&waker);
         let wake = WorkerWaker::new(move || ours.wake());
         let stop = Arc::new(AtomicBool::new(false));
-        let thread = thread::Builder::new().name(format!("udp-{}", source.name()));
+        let thread = thread::Builder::new().name(format!("udp-{}", source.name));
         let probes = receiver.probes();
         let worker = UdpLoop {
             poll,
             receiver,
-            filler: BatchWriter::new(doors.clone(), Arc::clone(&source.ingest), Arc::clone(&wake)),
+            filler: BatchWriter::new(doors.clone(), Arc::clone(&source), Arc::clone(&wake)),
             wake,
             pressure: matches!(balance, UdpBalance::Auto | UdpBalance::Ordered)
                 .then(SaturationMonitor::new),

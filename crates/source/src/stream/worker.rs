@@ -1,21 +1,25 @@
-//! Stream workers: threads that each drive many TCP, TLS and RELP connections by readiness.
+//! Stream workers: threads that each drive many connections by readiness.
 //!
 //! # What it guarantees
 //! * Each ready connection is read once in its turn, so that a hot one cannot starve the others.
+//! * While the queue has no room, nothing is read and nobody waits in it: answers are written,
+//!   sessions end, and who can be told to come again is told.
 //! * The worker's [`BufferQuota`] bounds open frames and unread answers: `relieve` gives up the
 //!   oldest.
 //! * A panic costs a worker its connections and their unposted events, but not its thread.
-//! * An unanswered RELP message is repeated by its sender, so that no panic or crash loses it.
+//! * What a peer waits to be answered is sent again, so that no panic or crash loses it.
 //!
 //! # States
 //! A connection is nameless until `name` has read its PROXY header, then open. `close` removes it.
-//! RELP adds two in `answers`: paused, at too many unanswered messages, and closing.
+//! Where answers are owed there are two more in `answers`: paused, at too many unanswered messages,
+//! and closing.
 //!
 //! # Limits
 //! Last reading: `LAST_READ` at a stop, `LAST_READS` reads of a connection at a source's removal.
 
 mod answers;
-mod decoder;
+mod gathering;
+mod room;
 
 use std::collections::VecDeque;
 use std::io;
@@ -39,9 +43,10 @@ use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, EndReason, StreamR
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 
+use self::gathering::CommitGathering;
+use super::connection::{self, ConnectionBuffer, peer_of};
+use super::source::StreamSource;
 use crate::connection_limit::ConnectionPermit;
-use crate::syslog::live::LiveSource;
-use decoder::{ConnectionBuffer, ConnectionDecoder, peer_of};
 
 const WAKE: Token = Token(usize::MAX);
 
@@ -61,9 +66,9 @@ const EVENTS: usize = 1024;
 const HANDSHAKE: Duration = Duration::from_millis(200);
 
 enum StreamCommand {
-    Take(Arc<LiveSource>, Box<Connection>, ConnectionPermit),
+    Take(Arc<StreamSource>, Box<Connection>, ConnectionPermit),
     /// Close the connections of a source that left the configuration.
-    Forget(Arc<LiveSource>),
+    Forget(Arc<StreamSource>),
     Stop,
 }
 
@@ -91,7 +96,7 @@ impl WorkerHandle {
     /// Gives the worker a connection.
     pub(crate) fn give(
         &self,
-        source: &Arc<LiveSource>,
+        source: &Arc<StreamSource>,
         connection: Connection,
         place: ConnectionPermit,
     ) {
@@ -101,7 +106,7 @@ impl WorkerHandle {
         self.order(StreamCommand::Take(Arc::clone(source), connection, place));
     }
 
-    pub(crate) fn forget(&self, source: &Arc<LiveSource>) {
+    pub(crate) fn forget(&self, source: &Arc<StreamSource>) {
         self.order(StreamCommand::Forget(Arc::clone(source)));
     }
 
@@ -136,6 +141,9 @@ impl StreamWorker {
             doors,
             slots: Slab::new(),
             ready: VecDeque::new(),
+            retries: Vec::new(),
+            parked: Vec::new(),
+            room: true,
             fillers: Vec::new(),
             gone: Vec::new(),
             pressure: SaturationMonitor::new(),
@@ -148,6 +156,8 @@ impl StreamWorker {
             cipher: vec![0; CIPHER_READ_BYTES],
             sweep_at: Instant::now() + SWEEP,
             answering: 0,
+            gathering: CommitGathering::new(Instant::now()),
+            held_until: None,
             greeting_until: Instant::now(),
             drained: false,
             trickle: CoalescingMeter::new(Instant::now()),
@@ -201,7 +211,7 @@ struct ConnectionSlot {
     /// True while its peer is not known: a PROXY header will name it.
     nameless: bool,
     state: ConnectionBuffer,
-    source: Arc<LiveSource>,
+    source: Arc<StreamSource>,
     /// Index into `fillers`.
     filler: usize,
     last_data: Instant,
@@ -210,13 +220,19 @@ struct ConnectionSlot {
     queued: bool,
     /// The peer has shut down its side: read on until the end is seen.
     hang_up: bool,
-    /// Deadline for the session of a RELP connection to be open.
+    /// Deadline for a session to be open whose peer waits for answers.
     open_by: Instant,
-    /// Set once a RELP connection is only written to.
+    /// Set once a connection that answers is only written to.
     closing: Option<PendingClose>,
+    /// Not read because too much is unanswered.
+    paused: bool,
+    /// Has answers to write that came in this round.
+    touched: bool,
+    /// Mark of [`CommitGathering`].
+    gathered: u64,
 }
 
-/// A RELP connection that ends when all is answered.
+/// A connection that ends when all is answered.
 struct PendingClose {
     reason: Option<EndReason>,
     /// True if the peer is to be told, and has not been yet.
@@ -233,6 +249,12 @@ struct StreamLoop {
     slots: Slab<ConnectionSlot>,
     /// Connections that have something to read, each at most once.
     ready: VecDeque<usize>,
+    /// Connections that are to be read again at a time, though nothing comes.
+    retries: Vec<(Instant, usize)>,
+    /// Connections that have something to read and wait for room in the queue.
+    parked: Vec<usize>,
+    /// True if the queue had room when it was last asked.
+    room: bool,
     fillers: Vec<BatchWriter>,
     /// Sources whose writers are to be dropped.
     gone: Vec<Arc<IngestSource>>,
@@ -252,6 +274,9 @@ struct StreamLoop {
     sweep_at: Instant,
     /// Connections whose peers wait for answers.
     answering: usize,
+    gathering: CommitGathering,
+    /// Until when a batch that someone waits for is held.
+    held_until: Option<Instant>,
     /// Until when a new connection's peer may wait for us.
     greeting_until: Instant,
     /// True if the last round read all that there was of each connection that had something.
@@ -269,6 +294,9 @@ impl StreamLoop {
         // A fault of ours costs the connections at hand, not all that come later.
         while catch_unwind(AssertUnwindSafe(|| self.work(&mut events))).is_err() {
             self.start_over();
+        }
+        if !self.room {
+            self.doors.log.goes_on();
         }
         let now = Now::read();
         for (_, slot) in &mut self.slots {
@@ -293,6 +321,8 @@ impl StreamLoop {
         self.slots.clear();
         self.answering = 0;
         self.ready.clear();
+        self.retries.clear();
+        self.parked.clear();
         self.fillers.clear();
         self.gone.clear();
         self.helping = false;
@@ -318,7 +348,10 @@ impl StreamLoop {
 
     fn wait(&mut self, events: &mut Events) {
         let now = Instant::now();
-        let due = self.fillers.iter().filter_map(BatchWriter::due).min();
+        let due = self.fillers.iter().filter_map(BatchWriter::due);
+        let due = due.chain(self.retries.iter().map(|(at, _)| *at));
+        let room_at = (!self.room).then(|| now + room::LOOK_EVERY);
+        let due = due.chain(self.held_until).chain(room_at).min();
         let timeout = match due {
             _ if self.helping || !self.ready.is_empty() => Duration::ZERO,
             Some(due) => due.min(self.sweep_at).saturating_duration_since(now),
@@ -360,8 +393,14 @@ impl StreamLoop {
         }
     }
 
-    /// Takes note of the connections that have something.
+    /// Takes note of the connections that have something, or waited for room for long enough.
     fn mark(&mut self, events: &Events) {
+        if !self.retries.is_empty() {
+            let now = Instant::now();
+            let due: Vec<_> = self.retries.extract_if(.., |(at, _)| *at <= now).collect();
+            due.into_iter()
+                .for_each(|(_, key)| self.mark_ready(key, false));
+        }
         for event in events {
             match event.token() {
                 WAKE => self.obey(),
@@ -419,7 +458,12 @@ impl StreamLoop {
         }
     }
 
-    fn take(&mut self, source: &Arc<LiveSource>, connection: Connection, place: ConnectionPermit) {
+    fn take(
+        &mut self,
+        source: &Arc<StreamSource>,
+        connection: Connection,
+        place: ConnectionPermit,
+    ) {
         let settings = source.settings();
         self.serial += 1;
         self.greeting_until = Instant::now() + HANDSHAKE;
@@ -427,7 +471,7 @@ impl StreamLoop {
             key: self.slots.vacant_key(),
             serial: self.serial,
         };
-        let decoder = ConnectionDecoder::new(&settings, connection.protocol(), id);
+        let decoder = settings.decoders.decoder(connection.protocol(), id);
         let slot = ConnectionSlot {
             state: ConnectionBuffer::new(decoder, self.share.hold()),
             source: Arc::clone(source),
@@ -436,17 +480,20 @@ impl StreamLoop {
             place,
             filler: self.filler_of(source),
             last_data: Instant::now(),
-            idle_timeout: settings.stream.idle_timeout.map(|period| period.0),
+            idle_timeout: settings.options.idle_timeout.map(|period| period.0),
             queued: false,
             hang_up: false,
-            open_by: Instant::now() + settings.stream.handshake_timeout.0 * 2,
+            open_by: Instant::now() + settings.options.handshake_timeout.0 * 2,
             closing: None,
+            paused: false,
+            touched: false,
+            gathered: 0,
         };
-        self.answering += usize::from(slot.state.decoder.relp().is_some());
+        self.answering += usize::from(slot.state.decoder.answering().is_some());
         let key = self.slots.insert(slot);
         let slot = &mut self.slots[key];
         let socket = slot.connection.socket_mut();
-        // Writability matters to TLS and RELP alone, and as an edge it costs nothing.
+        // Writability matters to TLS and answers alone, and as an edge it costs nothing.
         let interest = Interest::READABLE | Interest::WRITABLE;
         if let Err(error) = self.poll.registry().register(socket, Token(key), interest) {
             tracing::warn!(%error, source = source.name(), "cannot watch a connection");
@@ -457,17 +504,18 @@ impl StreamLoop {
         self.mark_ready(key, false);
     }
 
-    fn filler_of(&mut self, source: &Arc<LiveSource>) -> usize {
+    fn filler_of(&mut self, source: &Arc<StreamSource>) -> usize {
         let known = self
             .fillers
             .iter()
             .position(|filler| Arc::ptr_eq(filler.source(), &source.ingest));
         known.unwrap_or_else(|| {
-            self.fillers.push(BatchWriter::new(
+            let writer = BatchWriter::new(
                 self.doors.clone(),
                 Arc::clone(&source.ingest),
                 Arc::clone(&self.wake),
-            ));
+            );
+            self.fillers.push(writer.admitted());
             self.fillers.len() - 1
         })
     }
@@ -488,6 +536,7 @@ impl StreamLoop {
         let mut now = Now::read();
         let napped = self.napped.take();
         now.since = napped.unwrap_or(now.instant);
+        self.look_for_room();
         self.drained = !self.ready.is_empty();
         self.read_ready(now);
         if napped.is_some() && self.drained {
@@ -499,13 +548,18 @@ impl StreamLoop {
         }
         // While more is ready it may join the batch; then nothing will, and answers wait for it.
         let idle = self.ready.is_empty();
+        let hand_on = idle && !self.hold(now.instant);
         let trickles = self.trickle.holds(now.instant);
         for filler in &mut self.fillers {
             filler.pace(trickles);
-            if idle {
+            let owed = filler.owed().is_open();
+            if hand_on {
                 filler.flush_if_owed(now);
             }
             filler.flush_if_due(now);
+            if owed && !filler.owed().is_open() {
+                self.gathering.handed_on(now.instant);
+            }
         }
     }
 
@@ -526,6 +580,10 @@ impl StreamLoop {
         let Some(slot) = self.slots.get_mut(key) else {
             return;
         };
+        if !self.room && !slot.state.decoder.asks_for_room() {
+            slot.queued = true;
+            return self.parked.push(key);
+        }
         slot.queued = false;
         if slot.nameless && !self.name(key, now) {
             return;
@@ -533,12 +591,12 @@ impl StreamLoop {
         let Some(slot) = self.slots.get_mut(key) else {
             return;
         };
-        if slot.state.decoder.relp().is_some() {
+        if slot.state.decoder.answering().is_some() {
             return self.serve(key, now);
         }
         let filler = &mut self.fillers[slot.filler];
         let (connection, state) = (&mut slot.connection, &mut slot.state);
-        let outcome = decoder::read(filler, connection, state, &mut self.cipher, now);
+        let outcome = connection::read(filler, connection, state, &mut self.cipher, now);
         match outcome {
             StreamRead::Data(bytes) => {
                 slot.last_data = now.instant;
@@ -569,7 +627,7 @@ impl StreamLoop {
             let Some(slot) = self.slots.get_mut(key) else {
                 continue;
             };
-            if slot.state.decoder.relp().is_some() {
+            if slot.state.decoder.answering().is_some() {
                 // What was not answered its sender has, and sends again.
                 self.cut_off(key, EndReason::Memory, now);
             } else {
@@ -607,7 +665,7 @@ impl StreamLoop {
         let Some(mut slot) = self.slots.try_remove(key) else {
             return;
         };
-        self.answering -= usize::from(slot.state.decoder.relp().is_some());
+        self.answering -= usize::from(slot.state.decoder.answering().is_some());
         let source = &slot.source;
         if let Some(reason) = reason {
             source.ended(&mut slot.connection, reason);
@@ -637,6 +695,7 @@ impl StreamLoop {
         let late: Vec<(usize, EndReason)> = self
             .slots
             .iter()
+            .filter(|(_, slot)| self.room || !slot.queued)
             .filter_map(|(key, slot)| overdue(slot, now.instant).map(|reason| (key, reason)))
             .collect();
         for (key, _) in late {
@@ -676,7 +735,7 @@ impl StreamLoop {
         self.gone = gone;
     }
 
-    fn forget(&mut self, source: &Arc<LiveSource>) {
+    fn forget(&mut self, source: &Arc<StreamSource>) {
         self.gone.push(Arc::clone(&source.ingest));
         let now = Now::read();
         let of_source = |slot: &ConnectionSlot| Arc::ptr_eq(&slot.source, source);
@@ -689,14 +748,14 @@ impl StreamLoop {
         for key in keys {
             for _ in 0..LAST_READS {
                 self.read(key, now);
-                if !self.slots.get(key).is_some_and(|slot| slot.queued) {
+                if !self.room || !self.slots.get(key).is_some_and(|slot| slot.queued) {
                     break;
                 }
             }
             if let Some(slot) = self.slots.get_mut(key) {
                 let peer = peer_of(&slot.connection);
                 self.fillers[slot.filler].end_stream(&peer, &mut slot.state, now);
-                if slot.state.decoder.relp().is_some() {
+                if slot.state.decoder.answering().is_some() {
                     self.begin_close(key, None, true, now);
                 } else {
                     self.close(key, None);
@@ -725,7 +784,7 @@ fn overdue(slot: &ConnectionSlot, now: Instant) -> Option<EndReason> {
     let owed = slot
         .state
         .decoder
-        .relp()
+        .answering()
         .is_some_and(|debt| !debt.is_clear());
     (!owed && now.duration_since(slot.last_data) >= idle).then_some(EndReason::IdleTimeout)
 }

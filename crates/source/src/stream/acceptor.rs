@@ -17,9 +17,9 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 
+use super::source::{StreamSettings, StreamSource};
+use super::worker::WorkerHandle;
 use crate::connection_limit::{AddressLimit, ConnectionLimiter, ConnectionPermit, LimitReached};
-use crate::syslog::live::{LiveSource, SourceSettings};
-use crate::syslog::stream::WorkerHandle;
 
 const WAKE: Token = Token(usize::MAX);
 
@@ -44,7 +44,7 @@ pub(crate) struct StreamListener {
     /// The address as configured.
     pub configured: ListenAddr,
     pub listener: TcpListener,
-    pub source: Arc<LiveSource>,
+    pub source: Arc<StreamSource>,
 }
 
 /// The running acceptor.
@@ -227,7 +227,7 @@ impl AcceptLoop {
         let source = &door.source;
         source.connections_accepted.add(1);
         let ip = peer.ip().to_canonical();
-        let proxy = settings.stream.proxy_header(ip);
+        let proxy = settings.options.proxy_header(ip);
         let place = match self.place(source, &settings, proxy, (&socket, ip)) {
             Ok(place) => place,
             Err(refusal) => return source.turn_away(ip, refusal, String::new()),
@@ -238,7 +238,7 @@ impl AcceptLoop {
             protocol,
             tls: tls.cloned(),
             proxy,
-            deadline: Instant::now() + settings.stream.handshake_timeout.0,
+            deadline: Instant::now() + settings.options.handshake_timeout.0,
         };
         let least = self.workers.iter().min_by_key(|worker| worker.load());
         match (Connection::new(socket, peer, opening), least) {
@@ -250,15 +250,15 @@ impl AcceptLoop {
     /// A place for a new connection, or why there is none.
     fn place(
         &self,
-        source: &LiveSource,
-        settings: &SourceSettings,
+        source: &StreamSource,
+        settings: &StreamSettings,
         proxy: ProxyHeader,
         (socket, ip): (&TcpStream, IpAddr),
     ) -> Result<ConnectionPermit, Refusal> {
         if proxy == ProxyHeader::Closed {
             return Err(Refusal::UntrustedProxy);
         }
-        if source.connections.get() >= settings.stream.max_connections.get() as u64 {
+        if source.connections.get() >= settings.options.max_connections.get() as u64 {
             return Err(Refusal::TooMany);
         }
         let descriptor = u64::try_from(socket.as_raw_fd()).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! RELP in a stream worker: when connections are read, answered and closed.
+//! Connections that are answered: when they are read, answered and closed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +12,8 @@ use inrush_transport::stream::{EndReason, StreamRead};
 use mio::{Events, Waker};
 use slab::Slab;
 
-use super::{ConnectionSlot, PendingClose, StreamLoop, decoder};
-use crate::syslog::relp::RelpConnection;
+use super::super::connection;
+use super::{ConnectionSlot, PendingClose, StreamLoop};
 
 /// Time that a connection which is not read any more may take until all is answered.
 const CLOSING_MAX: Duration = Duration::from_secs(10);
@@ -38,24 +38,28 @@ pub(super) fn wake_when_durable(
     (awaiting, hook)
 }
 
-/// Reason that a RELP connection has to end at `now`, if it has to.
+/// Reason that a connection which is answered has to end at `now`, if it has to.
 pub(super) fn overdue(slot: &ConnectionSlot, now: Instant) -> Option<EndReason> {
-    let debt = slot.state.decoder.relp()?;
+    let debt = slot.state.decoder.answering()?;
     if let Some(closing) = &slot.closing {
         let reason = closing.reason.unwrap_or(EndReason::RelpUnanswered);
         return (now >= closing.deadline).then_some(reason);
     }
-    (!debt.is_open() && now >= slot.open_by).then_some(EndReason::HandshakeTimeout)
+    if !debt.is_open() && now >= slot.open_by {
+        return Some(EndReason::HandshakeTimeout);
+    }
+    debt.overdue(now)
 }
 
 /// The connection of that serial number, if it is still there.
-fn debt_of(slots: &mut Slab<ConnectionSlot>, id: AckTarget) -> Option<&mut RelpConnection> {
-    let debt = slots.get_mut(id.key)?.state.decoder.relp_mut()?;
-    (debt.id() == id).then_some(debt)
+fn slot_of(slots: &mut Slab<ConnectionSlot>, id: AckTarget) -> Option<&mut ConnectionSlot> {
+    let slot = slots.get_mut(id.key)?;
+    let debt = slot.state.decoder.answering()?;
+    (debt.id() == id).then_some(slot)
 }
 
 impl StreamLoop {
-    /// One turn of a RELP connection: write, read once, write.
+    /// One turn of a connection that is answered: write, read once, write.
     pub(super) fn serve(&mut self, key: usize, now: Now) {
         if !self.pump(key) {
             return;
@@ -63,25 +67,30 @@ impl StreamLoop {
         let Some(slot) = self.slots.get_mut(key) else {
             return;
         };
-        let Some(debt) = slot.state.decoder.relp_mut() else {
+        let Some(debt) = slot.state.decoder.answering() else {
             return;
         };
         if slot.closing.is_some() {
             return;
         }
-        debt.paused = debt.is_full();
-        if debt.paused {
+        slot.paused = debt.is_full();
+        if slot.paused {
             return;
         }
         let filler = &mut self.fillers[slot.filler];
         let (connection, state) = (&mut slot.connection, &mut slot.state);
-        let outcome = decoder::read(filler, connection, state, &mut self.cipher, now);
+        let outcome = connection::read(filler, connection, state, &mut self.cipher, now);
         if matches!(outcome, StreamRead::Data(_) | StreamRead::Drained(_)) {
             slot.last_data = now.instant;
         }
-        let debt = slot.state.decoder.relp();
-        let ended = debt.and_then(RelpConnection::end);
-        let at_end = debt.and_then(RelpConnection::fault_at_end);
+        let debt = slot.state.decoder.answering();
+        if debt.is_some_and(|debt| !debt.is_clear()) {
+            self.gathering.came(&mut slot.gathered);
+        }
+        let retry_at = debt.and_then(|debt| debt.retry_at());
+        self.retries.extend(retry_at.map(|at| (at, key)));
+        let ended = debt.and_then(|debt| debt.end());
+        let at_end = debt.and_then(|debt| debt.fault_at_end());
         let again = matches!(outcome, StreamRead::Data(_))
             || (matches!(outcome, StreamRead::Drained(_)) && slot.hang_up);
         match outcome {
@@ -140,15 +149,22 @@ impl StreamLoop {
     /// Gives the acks below `durable_end` to their connections; the keys of those.
     fn spread(&mut self, durable_end: u64) -> Vec<usize> {
         let mut keys = Vec::new();
+        let now = Instant::now();
         for filler in &mut self.fillers {
             while let Some(handed) = filler.next_due(durable_end) {
                 let refused = handed.outcome == AppendOutcome::Refused;
+                if matches!(handed.outcome, AppendOutcome::At(_)) {
+                    self.gathering.committed(now);
+                }
                 for ack in &handed.acks {
-                    let Some(debt) = debt_of(&mut self.slots, ack.target) else {
+                    let Some(slot) = slot_of(&mut self.slots, ack.target) else {
                         continue;
                     };
-                    debt.settle(ack, refused);
-                    if !std::mem::replace(&mut debt.touched, true) {
+                    if let Some(debt) = slot.state.decoder.answering_mut() {
+                        debt.settle(ack, refused);
+                    }
+                    self.gathering.answered(&mut slot.gathered);
+                    if !std::mem::replace(&mut slot.touched, true) {
                         keys.push(ack.target.key);
                     }
                 }
@@ -162,11 +178,19 @@ impl StreamLoop {
         let Some(slot) = self.slots.get_mut(key) else {
             return false;
         };
-        let Some(debt) = slot.state.decoder.relp_mut() else {
+        let Some(debt) = slot.state.decoder.answering_mut() else {
             return true;
         };
-        debt.touched = false;
+        slot.touched = false;
         let mut outcome = debt.pump(&mut slot.connection);
+        if let Some(reason) = debt.end() {
+            // Perhaps with the answer that was just written.
+            slot.closing.get_or_insert_with(|| PendingClose {
+                reason,
+                hint: reason.is_some(),
+                deadline: Instant::now() + CLOSING_MAX,
+            });
+        }
         if let Some(closing) = &mut slot.closing
             && closing.hint
             && debt.is_clear()
@@ -191,8 +215,8 @@ impl StreamLoop {
             self.close(key, reason);
             return false;
         }
-        let goes_on = debt.paused && !debt.is_full();
-        debt.paused &= !goes_on;
+        let goes_on = slot.paused && !debt.is_full();
+        slot.paused &= !goes_on;
         slot.state.note_held(None);
         if goes_on {
             self.mark_ready(key, false);
@@ -201,12 +225,12 @@ impl StreamLoop {
     }
 
     /// Before the worker ends: answers what becomes durable within [`LAST_ANSWERS`], and says to
-    /// every RELP peer that we go.
+    /// every peer that waits for answers that we go.
     pub(super) fn answer_last(&mut self, events: &mut Events) {
         let deadline = Instant::now() + LAST_ANSWERS;
         loop {
             self.settle();
-            let keys = self.relp_keys();
+            let keys = self.answering_keys();
             let drained = keys
                 .into_iter()
                 .filter(|key| !self.is_drained(*key))
@@ -221,9 +245,9 @@ impl StreamLoop {
                 break;
             }
         }
-        for key in self.relp_keys() {
+        for key in self.answering_keys() {
             if let Some(slot) = self.slots.get_mut(key)
-                && let Some(debt) = slot.state.decoder.relp_mut()
+                && let Some(debt) = slot.state.decoder.answering_mut()
             {
                 debt.hint();
                 // The last word: that the peer does not take it changes nothing.
@@ -233,11 +257,12 @@ impl StreamLoop {
         }
     }
 
-    fn relp_keys(&self) -> Vec<usize> {
-        let is_relp = |(_, slot): &(usize, &ConnectionSlot)| slot.state.decoder.relp().is_some();
+    fn answering_keys(&self) -> Vec<usize> {
+        let is_answered =
+            |(_, slot): &(usize, &ConnectionSlot)| slot.state.decoder.answering().is_some();
         self.slots
             .iter()
-            .filter(is_relp)
+            .filter(is_answered)
             .map(|(key, _)| key)
             .collect()
     }
@@ -247,7 +272,7 @@ impl StreamLoop {
         let lives = self.pump(key);
         let slot = self.slots.get(key).filter(|_| lives);
         slot.is_none_or(|slot| {
-            let debt = slot.state.decoder.relp();
+            let debt = slot.state.decoder.answering();
             debt.is_none_or(|debt| debt.is_drained(&slot.connection))
         })
     }

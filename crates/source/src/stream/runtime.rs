@@ -1,4 +1,4 @@
-//! Threads that all syslog sources share: the acceptor and the stream workers.
+//! Threads that all sources of connections share: the acceptor and the stream workers.
 //!
 //! # States
 //! Running; stopping, after [`SharedThreads::stop`], until [`SharedThreads::ended`]; joined.
@@ -10,10 +10,10 @@ use inrush_ingest::batch_writer::WorkerContext;
 use inrush_transport::config::ListenAddr;
 
 use super::acceptor::{Acceptor, StreamListener};
-use super::live::LiveSource;
-use super::stream::{StreamWorker, WorkerHandle};
+use super::source::StreamSource;
+use super::worker::{StreamWorker, WorkerHandle};
 use crate::connection_limit::ConnectionLimiter;
-use crate::services::{SharedThreads, WorkerSizes};
+use crate::services::{SharedThreads, SourceServices, WorkerSizes};
 
 /// The acceptor and the stream workers.
 pub(crate) struct StreamRuntime {
@@ -28,8 +28,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl StreamRuntime {
+    /// The threads of the process, started with the first source that asks for them.
+    ///
+    /// # Errors
+    /// They cannot be started.
+    pub(crate) fn shared(services: &SourceServices) -> io::Result<Arc<Self>> {
+        services.shared(|| Self::start(&services.context, services.sizes, &services.connections))
+    }
+
     /// Starts the workers and the acceptor.
-    pub(crate) fn start(
+    fn start(
         context: &WorkerContext,
         sizes: WorkerSizes,
         connections: &Arc<ConnectionLimiter>,
@@ -61,7 +69,7 @@ impl StreamRuntime {
     }
 
     /// Has the connections of a source read for the last time, and closed.
-    pub(crate) fn forget(&self, source: &Arc<LiveSource>) {
+    pub(crate) fn forget(&self, source: &Arc<StreamSource>) {
         self.handles.iter().for_each(|worker| worker.forget(source));
     }
 

@@ -1,0 +1,272 @@
+//! Events that their source has decoded: names by class, and texts that lie behind what was read.
+//!
+//! # What it guarantees
+//! * Events of the same names share a class, so that an event costs a comparison.
+//! * An appended text lies behind the bytes of the read, in the arena of its event's batch.
+//!
+//! # Limits
+//! 1,024 classes a batch: the names of further events lie with the event.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use inrush_codec::Frame;
+use inrush_event::{
+    Anomalies, BatchBuilder, ClassId, ClassInfo, ClassList, EventText, Extra, ExtraKey, Record,
+    Span,
+};
+
+use super::intake::FrameIntake;
+
+/// Classes of decoded events in a batch, at most. A sender with a `source` for each event would
+/// else make thousands of them.
+const CLASSES_MAX: usize = 1024;
+
+/// Names that are remembered, at most.
+const KNOWN_MAX: usize = 4096;
+
+/// Names of a decoded event; an empty one is that of its source's options.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DecodedNames<'a> {
+    /// The index.
+    pub index: &'a [u8],
+    /// The sourcetype.
+    pub sourcetype: &'a [u8],
+    /// The source.
+    pub source: &'a [u8],
+    /// True if packs are asked about the event, whose names hold where none recognises it.
+    pub recognised: bool,
+}
+
+impl DecodedNames<'_> {
+    fn all(&self) -> [(ExtraKey, &[u8]); 3] {
+        [
+            (ExtraKey::Index, self.index),
+            (ExtraKey::Sourcetype, self.sourcetype),
+            (ExtraKey::Source, self.source),
+        ]
+    }
+
+    fn class(&self) -> ClassInfo {
+        let text =
+            |name: &[u8]| (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned());
+        ClassInfo {
+            index: text(self.index),
+            sourcetype: text(self.sourcetype),
+            source: text(self.source),
+            text: match self.recognised {
+                true => EventText::ByFormat,
+                false => EventText::Message,
+            },
+            ..ClassInfo::default()
+        }
+    }
+}
+
+/// A class, and its number in the batch in which it came last.
+struct NamedClass {
+    class: Arc<ClassInfo>,
+    batch: u64,
+    id: ClassId,
+}
+
+/// Classes of decoded events, by their names.
+#[derive(Default)]
+pub(super) struct NamedClasses {
+    known: HashMap<Box<[u8]>, NamedClass>,
+    /// Counts the batches.
+    batch: u64,
+    /// Names of the last event, and its class in this batch.
+    key: Vec<u8>,
+    last: Option<ClassId>,
+    /// The class without names, for events that have them with them.
+    nameless: Arc<ClassInfo>,
+}
+
+impl NamedClasses {
+    /// A new batch is filled.
+    pub(super) fn begin(&mut self) {
+        self.batch += 1;
+        self.last = None;
+    }
+
+    /// The class of these names; `None` if the batch has no room for another.
+    fn id(&mut self, names: DecodedNames<'_>, classes: &mut ClassList) -> Option<ClassId> {
+        if let Some(last) = self.last
+            && self.is_last(names)
+        {
+            return Some(last);
+        }
+        self.key.clear();
+        for (_, name) in names.all() {
+            self.key.extend_from_slice(&name.len().to_le_bytes());
+            self.key.extend_from_slice(name);
+        }
+        self.key.push(u8::from(names.recognised));
+        let id = self.find(names, classes);
+        self.last = id;
+        id
+    }
+
+    fn find(&mut self, names: DecodedNames<'_>, classes: &mut ClassList) -> Option<ClassId> {
+        let batch = self.batch;
+        if let Some(known) = self.known.get_mut(&*self.key) {
+            if known.batch != batch {
+                if classes.len() >= CLASSES_MAX {
+                    return None;
+                }
+                (known.batch, known.id) = (batch, classes.number(&known.class));
+            }
+            return Some(known.id);
+        }
+        if classes.len() >= CLASSES_MAX {
+            return None;
+        }
+        if self.known.len() >= KNOWN_MAX {
+            self.known.clear();
+        }
+        let class = Arc::new(names.class());
+        let id = classes.number(&class);
+        let key = self.key.clone().into_boxed_slice();
+        self.known.insert(key, NamedClass { class, batch, id });
+        Some(id)
+    }
+
+    fn is_last(&self, names: DecodedNames<'_>) -> bool {
+        let mut rest = &*self.key;
+        let same = names.all().iter().all(|(_, name)| {
+            let left = rest
+                .strip_prefix(&name.len().to_le_bytes())
+                .and_then(|rest| rest.strip_prefix(*name));
+            rest = left.unwrap_or_default();
+            left.is_some()
+        });
+        same && *rest == [u8::from(names.recognised)]
+    }
+}
+
+/// Part of a record that lies in an appended text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AppendedPart {
+    /// Its text: raw record and message.
+    Text,
+    /// Its host.
+    Host,
+    /// Its values beyond its class.
+    Extra,
+}
+
+/// Texts that are not part of what was read. They are put behind it once it is clear where it ends.
+#[derive(Default)]
+pub(super) struct AppendedTexts {
+    bytes: Vec<u8>,
+    /// Number of the record, its part, and the range in `bytes`.
+    places: Vec<(u32, AppendedPart, Span)>,
+}
+
+impl AppendedTexts {
+    /// Puts the texts into the arena.
+    pub(super) fn settle(&mut self, builder: &mut BatchBuilder) {
+        if self.places.is_empty() {
+            return;
+        }
+        let start = builder.filled();
+        builder.append(&self.bytes);
+        for (number, part, span) in self.places.drain(..) {
+            let span = Span::new(start + span.start(), start + span.end());
+            let Some(record) = builder.records_mut().get_mut(number as usize) else {
+                continue;
+            };
+            match part {
+                AppendedPart::Text => (record.raw, record.message) = (span, span),
+                AppendedPart::Host => record.host = span,
+                AppendedPart::Extra => record.extra = span,
+            }
+        }
+        self.bytes.clear();
+    }
+}
+
+/// A decoded event that is being put into a batch.
+pub struct DecodedEvent<'a> {
+    /// Its record. Spans count in the bytes that were shown to the decoder.
+    pub record: &'a mut Record,
+    texts: &'a mut AppendedTexts,
+    number: u32,
+}
+
+impl DecodedEvent<'_> {
+    /// Has a part of the record be the text that `write` appends.
+    pub fn append(&mut self, part: AppendedPart, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.texts.bytes.len();
+        write(&mut self.texts.bytes);
+        let span = Span::new(start, self.texts.bytes.len());
+        self.texts.places.push((self.number, part, span));
+        if part == AppendedPart::Text {
+            // For the count of bytes; where it lies is settled later.
+            self.record.raw.len = span.len;
+        }
+    }
+}
+
+impl FrameIntake<'_> {
+    /// Takes a frame whose names its source gives. It is parsed where packs are asked about it;
+    /// `fill` says the rest.
+    pub fn take_named(
+        &mut self,
+        frame: Frame,
+        names: DecodedNames<'_>,
+        fill: impl FnOnce(DecodedEvent<'_>),
+    ) {
+        let ip = self.from.ip;
+        let arena = self.arena;
+        let mut processor = self.processor.take();
+        self.take_decoded(frame.span, names, |event| {
+            event.record.anomalies = frame.anomalies;
+            if let Some(processor) = &mut processor
+                && names.recognised
+            {
+                processor.parse(arena, event.record, ip);
+            }
+            fill(event);
+        });
+        self.processor = processor;
+    }
+
+    /// Takes an event that its source has decoded: nothing of it is parsed or recognised. `text` is
+    /// where its text stands, `fill` says the rest.
+    #[inline]
+    pub fn take_decoded(
+        &mut self,
+        text: Span,
+        names: DecodedNames<'_>,
+        fill: impl FnOnce(DecodedEvent<'_>),
+    ) {
+        let (peer, received) = (self.from.peer, self.from.received);
+        let mut record = Record::unparsed(text, received, peer, Anomalies::NONE);
+        let number = self.records.len() as u32;
+        let mut event = DecodedEvent {
+            record: &mut record,
+            texts: self.texts,
+            number,
+        };
+        match self.named.id(names, self.classes) {
+            Some(id) => event.record.class = id,
+            None => {
+                event.record.class = self.classes.number(&self.named.nameless);
+                event.append(AppendedPart::Extra, |out| {
+                    for (key, name) in names.all() {
+                        if !name.is_empty() {
+                            Extra::push(key, name, out);
+                        }
+                    }
+                });
+            }
+        }
+        fill(event);
+        self.events += 1;
+        self.bytes += u64::from(record.raw.len);
+        self.tally.add(record.anomalies);
+        self.records.push(record);
+    }
+}

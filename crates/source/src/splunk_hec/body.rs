@@ -1,0 +1,241 @@
+//! Body of a request: its bytes without their framing and compression, in front of a batch's room.
+//!
+//! # What it guarantees
+//! * What is decompressed goes straight into the room; what has no room yet waits compressed.
+//! * A body that grows more than it may is broken, however long it is.
+//!
+//! # Limits
+//! [`GZIP_READ_BYTES`] of compressed bytes are read at once.
+
+use flate2::{Decompress, FlushDecompress, Status};
+use inrush_transport::http::body::{BodyDecoder, BodyPart};
+use inrush_transport::http::head::BodyLength;
+
+/// Compressed bytes that are read at once: what waits for room is kept.
+pub(super) const GZIP_READ_BYTES: usize = 64 * 1024;
+
+/// Bytes that a compressed body may have grown to before its ratio counts.
+const RATIO_FREE_BYTES: u64 = 1024 * 1024;
+
+/// Fault of a body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum BodyFault {
+    /// Its framing is broken: the connection cannot be read on.
+    Framing,
+    /// Its compression is broken, or grows more than it may.
+    Compression,
+    /// It is longer than it may be.
+    TooLong,
+}
+
+/// A gzip stream (RFC 1952), of one member or several.
+struct GzipStream {
+    stream: Decompress,
+    /// Compressed bytes that are not used yet.
+    input: Vec<u8>,
+    /// Bytes of it that are used.
+    used: usize,
+    /// True between two members, and before the first.
+    between: bool,
+    /// True once a member has ended.
+    complete: bool,
+    /// True if the room was used up: the stream may have more without further input.
+    full: bool,
+    in_bytes: u64,
+}
+
+impl GzipStream {
+    fn new() -> Self {
+        Self {
+            stream: gzip_stream(),
+            input: Vec::new(),
+            used: 0,
+            between: true,
+            complete: false,
+            full: false,
+            in_bytes: 0,
+        }
+    }
+
+    /// Decompresses into the room; the bytes that it filled.
+    fn fill(&mut self, room: &mut [u8]) -> Result<usize, BodyFault> {
+        let mut filled = 0;
+        while self.is_waiting() && filled < room.len() {
+            if self.between && self.used == self.input.len() {
+                self.full = false;
+                break;
+            }
+            if self.between && self.complete {
+                self.stream = gzip_stream();
+            }
+            self.between = false;
+            let before = (self.stream.total_in(), self.stream.total_out());
+            let (input, output) = (&self.input[self.used..], &mut room[filled..]);
+            let status = self.stream.decompress(input, output, FlushDecompress::None);
+            let status = status.map_err(|_| BodyFault::Compression)?;
+            let used = self.stream.total_in() - before.0;
+            self.used += used as usize;
+            let new = (self.stream.total_out() - before.1) as usize;
+            filled += new;
+            self.full = filled == room.len();
+            match status {
+                Status::StreamEnd => (self.between, self.complete) = (true, true),
+                Status::Ok | Status::BufError if used == 0 && new == 0 => break,
+                Status::Ok | Status::BufError => {}
+            }
+        }
+        if self.used == self.input.len() {
+            self.input.clear();
+            self.used = 0;
+        }
+        Ok(filled)
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.used < self.input.len() || self.full
+    }
+}
+
+fn gzip_stream() -> Decompress {
+    const WINDOW_BITS: u8 = 15;
+    Decompress::new_gzip(WINDOW_BITS)
+}
+
+/// Takes framing and compression off a body.
+pub(super) struct BodyReader {
+    framing: BodyDecoder,
+    gunzip: Option<Box<GzipStream>>,
+    /// Bytes of the body so far, decompressed.
+    bytes: u64,
+    bytes_max: u64,
+    ratio_max: u64,
+    /// True once all compressed bytes have come.
+    framing_ended: bool,
+    /// True once the body has ended.
+    ended: bool,
+}
+
+/// Bytes that were taken of those shown.
+pub(super) struct BodyTaken {
+    /// Bytes of the body, which stand in front of the room now.
+    pub(super) filled: usize,
+    /// Offset of the bytes behind the body, if it has ended in what was shown.
+    pub(super) behind: Option<usize>,
+}
+
+impl BodyReader {
+    pub(super) fn new(length: BodyLength, gzip: bool, bytes_max: u64, ratio_max: u64) -> Self {
+        Self {
+            framing: BodyDecoder::new(length),
+            gunzip: gzip.then(|| Box::new(GzipStream::new())),
+            bytes: 0,
+            bytes_max,
+            ratio_max,
+            framing_ended: false,
+            ended: false,
+        }
+    }
+
+    /// True once the body has ended and all of it was given.
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// True if bytes that came wait for room.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.gunzip
+            .as_ref()
+            .is_some_and(|gunzip| gunzip.is_waiting())
+    }
+
+    /// Bytes to read at once, at most.
+    pub(super) fn read_bytes(&self, room: usize) -> usize {
+        match self.gunzip {
+            Some(_) => room.min(GZIP_READ_BYTES),
+            None => room,
+        }
+    }
+
+    /// Bytes of memory that it keeps.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.gunzip
+            .as_ref()
+            .map_or(0, |gunzip| gunzip.input.capacity())
+    }
+
+    /// Takes the first `shown` bytes of the room, which came from the peer.
+    pub(super) fn take(&mut self, room: &mut [u8], shown: usize) -> Result<BodyTaken, BodyFault> {
+        let mut filled = 0;
+        let mut behind = None;
+        let mut at = 0;
+        while !self.framing_ended {
+            match self.framing.next(&room[..shown], at) {
+                BodyPart::Data(range) => {
+                    at = range.end;
+                    match &mut self.gunzip {
+                        Some(gunzip) => {
+                            gunzip.in_bytes += range.len() as u64;
+                            gunzip.input.extend_from_slice(&room[range]);
+                        }
+                        None => {
+                            let length = range.len();
+                            if range.start != filled {
+                                room.copy_within(range, filled);
+                            }
+                            filled += length;
+                        }
+                    }
+                }
+                BodyPart::NeedMore => break,
+                BodyPart::End(end) => {
+                    self.framing_ended = true;
+                    behind = Some(end);
+                }
+                BodyPart::Bad => return Err(BodyFault::Framing),
+            }
+        }
+        // What is behind the body is saved by the caller before the room is written to.
+        if self.gunzip.is_some() {
+            return Ok(BodyTaken { filled: 0, behind });
+        }
+        self.ended = self.framing_ended;
+        self.bytes += filled as u64;
+        match self.bytes > self.bytes_max {
+            true => Err(BodyFault::TooLong),
+            false => Ok(BodyTaken { filled, behind }),
+        }
+    }
+
+    /// Decompresses what waits into the room; the bytes that it filled.
+    pub(super) fn inflate(&mut self, room: &mut [u8]) -> Result<usize, BodyFault> {
+        let Some(gunzip) = &mut self.gunzip else {
+            return Ok(0);
+        };
+        let filled = gunzip.fill(room)?;
+        self.bytes += filled as u64;
+        let grown =
+            self.bytes > RATIO_FREE_BYTES.max(gunzip.in_bytes.saturating_mul(self.ratio_max));
+        if grown {
+            return Err(BodyFault::Compression);
+        }
+        if self.bytes > self.bytes_max {
+            return Err(BodyFault::TooLong);
+        }
+        if self.framing_ended && !gunzip.is_waiting() && filled < room.len() {
+            // An empty body has no member.
+            let whole = gunzip.between && (gunzip.complete || gunzip.in_bytes == 0);
+            if !whole {
+                return Err(BodyFault::Compression);
+            }
+            self.ended = true;
+        }
+        Ok(filled)
+    }
+
+    /// Forgets what waits: the body is of no more use.
+    pub(super) fn give_up(&mut self) {
+        self.gunzip = None;
+        self.bytes_max = u64::MAX;
+        self.ended = self.framing_ended;
+    }
+}

@@ -1,0 +1,666 @@
+//! Connection of a collector's client: its requests, one after the other, and their answers.
+//!
+//! # What it guarantees
+//! * A request is answered with 200 once all its events are as durable as the queue promises, and
+//!   in the order of its connection. One of which the queue refused a part is answered as busy.
+//! * Heads are read beside the batch: no token is ever in what is written to disk.
+//! * Bytes behind a request are kept for the next one.
+//!
+//! # States
+//! Between requests, in a body, or closed: nothing more is read then, and it ends with its answers.
+//!
+//! # Limits
+//! [`UNANSWERED_MAX`] requests wait for their answer. A head has [`HEAD_MAX`] to come, a body
+//! [`BODY_MAX`] between two of its bytes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use inrush_codec::hec::HecAnswer;
+use inrush_event::limits;
+use inrush_ingest::batch_writer::FrameIntake;
+use inrush_ingest::batch_writer::acks::{AckRange, AckTarget, PendingAcks};
+use inrush_ingest::batch_writer::stream::StreamDecoder;
+use inrush_transport::http::head::{HeadParse, parse_head};
+use inrush_transport::stream::{Connection, EndReason, StreamRead};
+use serde::Deserialize;
+
+use super::acks::{AckPlace, ChannelId};
+use super::body::{BodyFault, BodyReader};
+use super::events::EventReader;
+use super::options::AckRule;
+use super::reply::{HecReply, ReplyContent};
+use super::request::EventUpload;
+use super::settings::{HecSettings, HecShared};
+use super::tokens::{HecToken, TokenCounts};
+use crate::stream::AnsweringConnection;
+
+/// Requests of a connection that may wait for their answer; no known client sends a second one
+/// before it has the first one's.
+const UNANSWERED_MAX: usize = 64;
+
+/// Time that a head may take from its first byte on.
+const HEAD_MAX: Duration = Duration::from_secs(30);
+
+/// Bytes of a poll for acknowledgements, at most: 100,000 numbers.
+const POLL_BYTES_MAX: usize = 1024 * 1024;
+
+/// Share of the room from which on an answer warns that it is nearly used.
+const NEARLY_FULL: f64 = 0.8;
+
+/// Time between two bytes of a body.
+const BODY_MAX: Duration = Duration::from_secs(60);
+
+/// A request that waits for room in the queue looks for it this often.
+const RETRY: Duration = Duration::from_millis(5);
+
+/// Buffers larger than this are given back once they are empty.
+const IDLE_BYTES: usize = 4096;
+
+/// Part of a request that an acknowledgement is for.
+const PART: u32 = 0;
+/// The last part: the request is answered with it.
+const LAST: u32 = 1;
+
+/// A request whose events are being taken.
+pub(super) struct OpenRequest {
+    pub(super) number: u64,
+    pub(super) settings: Arc<HecSettings>,
+    pub(super) body: BodyReader,
+    /// Reader of its events; `None`: it is refused, and its body skipped.
+    pub(super) upload: Option<(Box<EventUpload>, EventReader)>,
+    /// A poll for acknowledgements.
+    pub(super) poll: Option<OpenPoll>,
+    /// Its acknowledgement.
+    pub(super) ack: Option<AckPlace>,
+    /// Its answer if all is well.
+    pub(super) reply: HecReply,
+    /// Bytes that were given and are to be shown to the reader.
+    pub(super) unseen: usize,
+    /// Bytes that were shown and are to be shown again.
+    pub(super) kept: usize,
+    pub(super) events: u64,
+    /// Fault that it is answered with.
+    pub(super) fault: Option<ReplyContent>,
+    /// True if the queue refused a part.
+    pub(super) refused: bool,
+    /// Time since which it waits for room before its first event is taken.
+    pub(super) waits_since: Option<Instant>,
+    /// True once its events are taken.
+    pub(super) admitted: bool,
+}
+
+impl OpenRequest {
+    /// Nothing more of it is taken; its answer comes at its end.
+    fn fail(&mut self, content: ReplyContent) {
+        self.fault.get_or_insert(content);
+        self.body.give_up();
+        (self.unseen, self.kept) = (0, 0);
+    }
+
+    /// True if its body has ended and all of it was shown.
+    fn is_complete(&self) -> bool {
+        self.body.is_ended() && self.unseen == 0
+    }
+
+    /// True if it waits for room in the queue. One that has waited too long is busy; a body under
+    /// way waits as long as it takes.
+    fn waits(&mut self, has_room: bool, now: Instant) -> bool {
+        if has_room || self.fault.is_some() {
+            (self.admitted, self.waits_since) = (true, None);
+            return false;
+        }
+        if self.admitted {
+            return true;
+        }
+        let since = *self.waits_since.get_or_insert(now);
+        if now.saturating_duration_since(since) < self.settings.busy_after {
+            return true;
+        }
+        self.fail(ReplyContent::Hec(self.settings.busy, None));
+        false
+    }
+}
+
+/// Part of a connection that is read.
+pub(super) enum RequestStage {
+    /// Head of a request.
+    Head,
+    /// Body of a request.
+    Body(Box<OpenRequest>),
+    /// Nothing more is read; the fault of the peer, if that is why.
+    Closed(Option<EndReason>),
+}
+
+/// A poll for acknowledgements: its token and channel, and its body so far.
+pub(super) type OpenPoll = (Arc<HecToken>, ChannelId, Vec<u8>);
+
+/// The answer to a body that is too long.
+pub(super) fn too_large(settings: &HecSettings) -> ReplyContent {
+    ReplyContent::TooLarge(settings.content_bytes_max)
+}
+
+/// An answer that waits for its turn.
+pub(super) struct PendingReply {
+    /// Number of its request.
+    pub(super) number: u64,
+    pub(super) reply: HecReply,
+    /// Its acknowledgement, until its events are durable.
+    pub(super) ack: Option<(AckPlace, AckRule)>,
+    /// Counts of its token, if it came with a good one.
+    pub(super) counts: Option<Arc<TokenCounts>>,
+    /// True until its last event is durable.
+    pub(super) waits: bool,
+}
+
+/// A connection of a client.
+pub(super) struct HecConnection {
+    pub(super) shared: Arc<HecShared>,
+    id: AckTarget,
+    pub(super) stage: RequestStage,
+    /// The unfinished head.
+    head: Vec<u8>,
+    /// Bytes that came behind a request.
+    ahead: Vec<u8>,
+    /// Time by which the next bytes of an unfinished request must come.
+    due: Option<Instant>,
+    /// Time at which room is looked for again.
+    retry_at: Option<Instant>,
+    pub(super) requests: u64,
+    pub(super) replies: VecDeque<PendingReply>,
+    pub(super) out: Vec<u8>,
+    /// Bytes of `out` that the connection has taken.
+    written: usize,
+    /// Bytes cut off lines that are too long.
+    cut_bytes: u64,
+}
+
+impl HecConnection {
+    pub(super) fn new(shared: Arc<HecShared>, id: AckTarget) -> Self {
+        Self {
+            shared,
+            id,
+            stage: RequestStage::Head,
+            head: Vec::new(),
+            ahead: Vec::new(),
+            due: None,
+            retry_at: None,
+            requests: 0,
+            replies: VecDeque::new(),
+            out: Vec::new(),
+            written: 0,
+            cut_bytes: 0,
+        }
+    }
+
+    /// Gives an answer its turn. After one that ends the connection nothing more is read.
+    pub(super) fn answer(&mut self, pending: PendingReply) {
+        self.stage = match pending.reply.close {
+            true => RequestStage::Closed(None),
+            false => RequestStage::Head,
+        };
+        self.replies.push_back(pending);
+    }
+
+    /// Answers a fault of HTTP, after which the connection cannot be read on.
+    fn refuse(&mut self, status: u16) {
+        self.replies.push_back(PendingReply {
+            number: self.requests,
+            reply: HecReply {
+                content: ReplyContent::Http(status),
+                ack_id: None,
+                close: true,
+                head_only: false,
+                old: false,
+            },
+            ack: None,
+            counts: None,
+            waits: false,
+        });
+        self.stage = RequestStage::Closed(Some(EndReason::HttpRequest));
+        self.due = None;
+    }
+
+    /// Takes the first `shown` bytes of the room as bytes of a head. Those behind the head are
+    /// moved to the start of the room; returns how many these are.
+    fn take_head(&mut self, connection: &Connection, room: &mut [u8], shown: usize) -> usize {
+        let mut carried = std::mem::take(&mut self.head);
+        let bytes = match carried.is_empty() {
+            true => &room[..shown],
+            false => {
+                carried.extend_from_slice(&room[..shown]);
+                &carried
+            }
+        };
+        let behind = match parse_head(bytes) {
+            HeadParse::NeedMore => {
+                self.head = match carried.is_empty() {
+                    true => bytes.to_vec(),
+                    false => carried,
+                };
+                self.due.get_or_insert_with(|| Instant::now() + HEAD_MAX);
+                0
+            }
+            HeadParse::Bad(fault) => {
+                self.refuse(fault.status());
+                0
+            }
+            HeadParse::Head(head, used) => {
+                self.due = None;
+                self.begin(&head, connection);
+                // They are at the end of what came last.
+                bytes.len() - used
+            }
+        };
+        room.copy_within(shown - behind..shown, 0);
+        // A token is never left where a batch is filled.
+        room[behind..shown].fill(0);
+        behind
+    }
+
+    /// Takes the first `shown` bytes of the room as bytes of a body; returns how many bytes of it
+    /// stand at the start of the room now.
+    fn take_body(&mut self, room: &mut [u8], shown: usize) -> usize {
+        let RequestStage::Body(request) = &mut self.stage else {
+            return 0;
+        };
+        let taken = request.body.take(room, shown).and_then(|taken| {
+            if let Some(behind) = taken.behind {
+                put_back(&mut self.ahead, &room[behind..shown]);
+            }
+            Ok(taken.filled + request.body.inflate(&mut room[taken.filled..])?)
+        });
+        self.due = (!request.body.is_ended()).then(|| Instant::now() + BODY_MAX);
+        if let (Some((_, _, body)), Ok(filled)) = (&mut request.poll, &taken) {
+            if body.len() + filled <= POLL_BYTES_MAX {
+                body.extend_from_slice(&room[..*filled]);
+            } else {
+                request.fail(ReplyContent::Hec(HecAnswer::InvalidFormat, None));
+            }
+            return 0;
+        }
+        match taken {
+            Ok(_) if request.fault.is_some() => 0,
+            Ok(filled) => {
+                request.unseen += filled;
+                filled
+            }
+            Err(BodyFault::Framing) => {
+                self.refuse(400);
+                0
+            }
+            Err(BodyFault::Compression) => {
+                let number = match &request.upload {
+                    Some((_, EventReader::Objects(splitter))) => splitter.count(),
+                    _ => 0,
+                };
+                request.fail(ReplyContent::Hec(HecAnswer::InvalidFormat, Some(number)));
+                0
+            }
+            Err(BodyFault::TooLong) => {
+                let content = too_large(&request.settings);
+                request.fail(content);
+                0
+            }
+        }
+    }
+
+    /// The answer to a question for health.
+    pub(super) fn health(&self) -> HecAnswer {
+        match (self.shared.log.has_room(), self.shared.acks.fill() < 1.0) {
+            (true, true) => HecAnswer::Healthy,
+            (false, true) => HecAnswer::QueueFull,
+            (true, false) => HecAnswer::AckUnavailable,
+            (false, false) => HecAnswer::QueueFullAckUnavailable,
+        }
+    }
+
+    /// The answer to a request that was taken, with a warning where room becomes short.
+    fn success(&self, acked: bool) -> HecAnswer {
+        if self.shared.log.fill() >= NEARLY_FULL {
+            HecAnswer::QueueNearlyFull
+        } else if acked && self.shared.acks.fill() >= NEARLY_FULL {
+            HecAnswer::AckNearlyFull
+        } else {
+            HecAnswer::Success
+        }
+    }
+
+    /// True if the open request waits for room in the queue; it looks for it again in a moment.
+    fn waits(&mut self) -> bool {
+        let RequestStage::Body(request) = &mut self.stage else {
+            return false;
+        };
+        let now = Instant::now();
+        let waits = request.waits(self.shared.log.has_room(), now);
+        self.retry_at = waits.then(|| now + RETRY);
+        waits
+    }
+
+    /// The request is complete: its answer waits for its last event.
+    fn finish_request(&mut self, acks: &mut PendingAcks) {
+        let RequestStage::Body(request) = std::mem::replace(&mut self.stage, RequestStage::Head)
+        else {
+            return;
+        };
+        let OpenRequest {
+            number,
+            settings,
+            upload,
+            poll,
+            ack,
+            mut reply,
+            fault,
+            refused,
+            events,
+            ..
+        } = *request;
+        let mut rule = AckRule::Off;
+        let counts = upload.map(|(upload, reader)| {
+            self.cut_bytes += reader.cut_bytes();
+            rule = upload.token.ack;
+            Arc::clone(&upload.token.counts)
+        });
+        let poll = poll.map(|(token, channel, body)| self.poll(&token, channel, &body));
+        reply.content = match fault.or(poll) {
+            Some(content) => content,
+            None if events == 0 => ReplyContent::Hec(HecAnswer::NoData, None),
+            None => ReplyContent::Hec(self.success(ack.is_some()), None),
+        };
+        let waits = events > 0;
+        if refused {
+            reply.content = ReplyContent::Hec(settings.busy, None);
+        }
+        let ack = ack.and_then(|place| match waits {
+            true => Some((place, rule)),
+            false => {
+                self.shared.acks.forget(&place);
+                None
+            }
+        });
+        reply.ack_id = ack.as_ref().map(|(place, _)| place.number());
+        if waits {
+            acks.push(self.id, number, LAST);
+        }
+        self.answer(PendingReply {
+            number,
+            reply,
+            ack,
+            counts,
+            waits,
+        });
+    }
+
+    /// The answer to a poll for acknowledgements.
+    fn poll(&self, token: &HecToken, channel: ChannelId, body: &[u8]) -> ReplyContent {
+        #[derive(Deserialize)]
+        struct AckPoll {
+            acks: Vec<u64>,
+        }
+        let Ok(AckPoll { acks }) = serde_json::from_slice(body) else {
+            return ReplyContent::Hec(HecAnswer::InvalidFormat, None);
+        };
+        let settled = || self.shared.log.settled_end();
+        let text = self.shared.acks.poll(&token.name, channel, &acks, settled);
+        ReplyContent::Acks(text)
+    }
+
+    /// Writes the answers whose turn it is.
+    fn fill(&mut self) {
+        while self.out.len() < limits::HTTP_ANSWER_BYTES
+            && let Some(pending) = self.replies.pop_front_if(|pending| !pending.waits)
+        {
+            if let (Some(counts), ReplyContent::Hec(answer, _)) =
+                (&pending.counts, &pending.reply.content)
+            {
+                counts.answers[usize::from(answer.code())].add(1);
+            }
+            pending.reply.write(&mut self.out);
+        }
+    }
+}
+
+/// Puts bytes back in front of those that came behind a request.
+fn put_back(ahead: &mut Vec<u8>, bytes: &[u8]) {
+    ahead.splice(..0, bytes.iter().copied());
+}
+
+impl Drop for HecConnection {
+    /// A request that was cut short gets no answer, and no acknowledgement.
+    fn drop(&mut self) {
+        if let RequestStage::Body(request) = &self.stage
+            && let Some(place) = &request.ack
+        {
+            self.shared.acks.forget(place);
+        }
+    }
+}
+
+impl AnsweringConnection for HecConnection {
+    fn receive(
+        &mut self,
+        connection: &mut Connection,
+        room: &mut [u8],
+        cipher: &mut [u8],
+    ) -> StreamRead {
+        self.retry_at = None;
+        if matches!(self.stage, RequestStage::Closed(_)) || self.waits() {
+            return StreamRead::Blocked;
+        }
+        if let RequestStage::Body(request) = &self.stage
+            && request.body.is_waiting()
+        {
+            return StreamRead::Data(self.take_body(room, 0));
+        }
+        let outcome = match self.ahead.is_empty() {
+            true => {
+                let window = match &self.stage {
+                    RequestStage::Body(request) => request.body.read_bytes(room.len()),
+                    _ => room.len(),
+                };
+                // Under TLS what is decrypted at once must fit.
+                let cipher_bytes = window.min(cipher.len());
+                connection.read(&mut room[..window], &mut cipher[..cipher_bytes])
+            }
+            false => {
+                let count = self.ahead.len().min(room.len());
+                room[..count].copy_from_slice(&self.ahead[..count]);
+                self.ahead.drain(..count);
+                StreamRead::Data(count)
+            }
+        };
+        let (StreamRead::Data(mut count) | StreamRead::Drained(mut count)) = outcome else {
+            return outcome;
+        };
+        if matches!(self.stage, RequestStage::Head) && count > 0 {
+            count = self.take_head(connection, room, count);
+        }
+        let waits = self.waits();
+        let filled = match &self.stage {
+            RequestStage::Body(_) if !waits => self.take_body(room, count),
+            RequestStage::Body(_) | RequestStage::Head => {
+                put_back(&mut self.ahead, &room[..count]);
+                0
+            }
+            RequestStage::Closed(_) => 0,
+        };
+        if waits {
+            return StreamRead::Blocked;
+        }
+        let again = match &self.stage {
+            RequestStage::Body(request) => request.body.is_waiting(),
+            RequestStage::Head | RequestStage::Closed(_) => false,
+        };
+        match outcome {
+            StreamRead::Drained(_) if !again && self.ahead.is_empty() => {
+                StreamRead::Drained(filled)
+            }
+            _ => StreamRead::Data(filled),
+        }
+    }
+
+    fn asks_for_room(&self) -> bool {
+        true
+    }
+
+    fn retry_at(&self) -> Option<Instant> {
+        self.retry_at
+    }
+
+    fn overdue(&self, now: Instant) -> Option<EndReason> {
+        let late = self.due.is_some_and(|due| now >= due);
+        late.then_some(EndReason::HttpSlow)
+    }
+
+    fn id(&self) -> AckTarget {
+        self.id
+    }
+
+    /// Always: a client may connect long before it has something to send.
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    fn end(&self) -> Option<Option<EndReason>> {
+        match self.stage {
+            RequestStage::Closed(reason) if self.replies.is_empty() => Some(reason),
+            _ => None,
+        }
+    }
+
+    fn fault_at_end(&self) -> Option<EndReason> {
+        let between = matches!(self.stage, RequestStage::Head) && self.head.is_empty();
+        (!between).then_some(EndReason::HttpCutShort)
+    }
+
+    fn is_full(&self) -> bool {
+        // What is to end is read no more, and ends with its last answer.
+        let ends = matches!(self.stage, RequestStage::Closed(_)) && !self.replies.is_empty();
+        ends || self.replies.len() >= UNANSWERED_MAX
+    }
+
+    fn is_clear(&self) -> bool {
+        self.replies.is_empty()
+    }
+
+    fn settle(&mut self, ack: &AckRange, refused: bool) {
+        if let RequestStage::Body(request) = &mut self.stage
+            && request.number == ack.first
+        {
+            request.refused |= refused;
+            return;
+        }
+        let mut replies = self.replies.iter_mut();
+        let Some(pending) = replies.find(|pending| pending.number == ack.first) else {
+            return;
+        };
+        if refused {
+            pending.reply.content = ReplyContent::Hec(HecAnswer::Busy, None);
+            pending.reply.ack_id = None;
+            if let Some((place, _)) = pending.ack.take() {
+                self.shared.acks.forget(&place);
+            }
+        }
+        if ack.tag != LAST {
+            return;
+        }
+        pending.waits = false;
+        if let Some((place, rule)) = pending.ack.take() {
+            let delivered = rule == AckRule::Delivered;
+            let settled_at = delivered.then(|| self.shared.log.next_event());
+            self.shared.acks.durable(&place, settled_at);
+        }
+    }
+
+    fn pump(&mut self, connection: &mut Connection) -> Result<(), EndReason> {
+        loop {
+            self.fill();
+            self.written += connection.write(&self.out[self.written..])?;
+            if self.written < self.out.len() {
+                return Ok(());
+            }
+            self.out.clear();
+            self.written = 0;
+            if self.replies.front().is_none_or(|pending| pending.waits) {
+                if self.out.capacity() > IDLE_BYTES {
+                    self.out = Vec::new();
+                }
+                return Ok(());
+            }
+        }
+    }
+
+    fn is_drained(&self, connection: &Connection) -> bool {
+        self.out.is_empty() && self.replies.is_empty() && connection.is_flushed()
+    }
+
+    /// Nothing: an answer says so itself, by `Connection: close`.
+    fn hint(&mut self) {}
+}
+
+impl StreamDecoder for HecConnection {
+    fn decode(
+        &mut self,
+        arena: &[u8],
+        start: usize,
+        frames: &mut FrameIntake<'_>,
+        acks: &mut PendingAcks,
+    ) -> usize {
+        let RequestStage::Body(request) = &mut self.stage else {
+            return arena.len();
+        };
+        let (mut keep, mut events) = (arena.len(), 0);
+        if let (Some((upload, reader)), None) = (&mut request.upload, &request.fault) {
+            let new = (arena.len() - start).saturating_sub(request.kept);
+            request.unseen = request.unseen.saturating_sub(new);
+            let last = request.body.is_ended() && request.unseen == 0;
+            let most = request.settings.event_bytes_max;
+            let step = reader.take((arena, start, last), upload, most, frames);
+            keep = step.keep;
+            request.kept = arena.len() - keep;
+            events = step.events;
+            request.events += events;
+            upload.token.counts.events.add(step.events);
+            upload.token.counts.bytes.add(step.bytes);
+            if let Some((answer, number)) = step.fault {
+                request.fail(ReplyContent::Hec(answer, number));
+            }
+        }
+        if request.is_complete() {
+            self.finish_request(acks);
+        } else if events > 0 {
+            acks.push(self.id, request.number, PART);
+        }
+        keep
+    }
+
+    /// Nothing: a request that is not complete is not answered, so its client has it.
+    fn finish(&mut self, _: &[u8], _: usize, _: &mut FrameIntake<'_>) {}
+
+    /// Nothing: a connection that waits for answers is closed instead.
+    fn give_up(&mut self, _: &[u8], _: usize, _: &mut FrameIntake<'_>) {}
+
+    fn cut_bytes(&self) -> [u64; 3] {
+        [self.cut_bytes, 0, 0]
+    }
+
+    fn answers(&self) -> bool {
+        true
+    }
+
+    fn is_due(&self) -> bool {
+        match &self.stage {
+            RequestStage::Body(request) => request.is_complete(),
+            RequestStage::Head | RequestStage::Closed(_) => false,
+        }
+    }
+
+    fn buffered_bytes(&self) -> usize {
+        let body = match &self.stage {
+            RequestStage::Body(request) => request.body.memory_bytes(),
+            RequestStage::Head | RequestStage::Closed(_) => 0,
+        };
+        self.out.capacity() + self.head.capacity() + self.ahead.capacity() + body
+    }
+}

@@ -1,0 +1,278 @@
+//! Events of a body: objects with envelopes, or lines.
+//!
+//! # What it guarantees
+//! * Objects before the first one at fault are taken, it and those behind it are not.
+//! * The value of `event` and of `fields` is kept as it was written.
+
+use inrush_codec::hec::{
+    BodySplitter, BodyStep, Envelope, EnvelopeFault, EnvelopeText, EnvelopeTime, EventValue,
+    HecAnswer,
+};
+use inrush_codec::{Frame, FrameDecoder, StreamFraming};
+use inrush_event::{Anomalies, Format, Span, Timestamp};
+use inrush_ingest::batch_writer::FrameIntake;
+use inrush_ingest::batch_writer::decoded::{AppendedPart, DecodedEvent, DecodedNames};
+
+use super::request::{BodyFormat, EventDefaults, EventUpload};
+use super::tokens::HecToken;
+
+/// An answer, and the number of the object at fault.
+pub(super) type EventFault = (HecAnswer, Option<u64>);
+
+/// Takes the events of a body.
+pub(super) enum EventReader {
+    /// Objects.
+    Objects(BodySplitter),
+    /// Lines.
+    Lines(Box<FrameDecoder>),
+}
+
+/// Result of a step through the bytes of a body.
+pub(super) struct EventStep {
+    /// Offset of the first byte that must be shown again.
+    pub(super) keep: usize,
+    /// Events taken.
+    pub(super) events: u64,
+    /// Bytes of their texts.
+    pub(super) bytes: u64,
+    /// Fault that ends the request.
+    pub(super) fault: Option<EventFault>,
+}
+
+impl EventReader {
+    pub(super) fn new(format: BodyFormat, event_bytes_max: usize) -> Self {
+        match format {
+            BodyFormat::Event => Self::Objects(BodySplitter::default()),
+            BodyFormat::Raw => Self::Lines(Box::new(FrameDecoder::new(
+                StreamFraming::Newline,
+                event_bytes_max,
+            ))),
+        }
+    }
+
+    /// Takes the events that end in `arena`, from `start` on. With `last` the body ends there.
+    pub(super) fn take(
+        &mut self,
+        (arena, start, last): (&[u8], usize, bool),
+        upload: &EventUpload,
+        event_bytes_max: usize,
+        frames: &mut FrameIntake<'_>,
+    ) -> EventStep {
+        let mut taker = EventTaker {
+            arena,
+            upload,
+            frames,
+            events: 0,
+            bytes: 0,
+        };
+        let (keep, fault) = match self {
+            Self::Objects(splitter) => {
+                match taker.objects(splitter, start, last, event_bytes_max) {
+                    Ok(keep) => (keep, None),
+                    Err(fault) => (arena.len(), Some(fault)),
+                }
+            }
+            Self::Lines(decoder) => (taker.lines(decoder, start, last), None),
+        };
+        EventStep {
+            keep,
+            events: taker.events,
+            bytes: taker.bytes,
+            fault,
+        }
+    }
+
+    /// Bytes that were cut off lines that are too long.
+    pub(super) fn cut_bytes(&self) -> u64 {
+        match self {
+            Self::Objects(_) => 0,
+            Self::Lines(decoder) => decoder.cut_bytes(),
+        }
+    }
+}
+
+struct EventTaker<'t, 'f> {
+    arena: &'t [u8],
+    upload: &'t EventUpload,
+    frames: &'t mut FrameIntake<'f>,
+    events: u64,
+    bytes: u64,
+}
+
+impl EventTaker<'_, '_> {
+    fn objects(
+        &mut self,
+        splitter: &mut BodySplitter,
+        start: usize,
+        last: bool,
+        event_bytes_max: usize,
+    ) -> Result<usize, EventFault> {
+        let mut at = start;
+        loop {
+            match splitter.step(self.arena, at, last) {
+                BodyStep::Object { envelope, end } => {
+                    let number = splitter.count() - 1;
+                    if envelope.object.len() > event_bytes_max {
+                        return Err((HecAnswer::InvalidFormat, Some(number)));
+                    }
+                    // Splunk names the object behind the one with a wrong index.
+                    self.object(&envelope)
+                        .map_err(|answer| (answer, Some(number + 1)))?;
+                    at = end;
+                }
+                BodyStep::More { keep } if self.arena.len() - keep > event_bytes_max => {
+                    return Err((HecAnswer::InvalidFormat, Some(splitter.count())));
+                }
+                BodyStep::More { keep } => return Ok(keep),
+                BodyStep::End => return Ok(self.arena.len()),
+                BodyStep::Fault(fault) => {
+                    return Err((answer_of(fault), Some(splitter.count())));
+                }
+            }
+        }
+    }
+
+    fn object(&mut self, envelope: &Envelope) -> Result<(), HecAnswer> {
+        let (arena, token) = (self.arena, &self.upload.token);
+        let defaults = &self.upload.defaults;
+        let index = text(arena, envelope.index);
+        if !index.is_empty() && !token.allows(&index) {
+            return Err(HecAnswer::IncorrectIndex);
+        }
+        let (sourcetype, source) = (
+            text(arena, envelope.sourcetype),
+            text(arena, envelope.source),
+        );
+        let names = DecodedNames {
+            index: or(&index, &defaults.index),
+            sourcetype: or(&sourcetype, &defaults.sourcetype),
+            source: or(&source, &defaults.source),
+            recognised: false,
+        };
+        let (value, span) = match envelope.event {
+            EventValue::Text(text) => (
+                Span::new(text.span.start() - 1, text.span.end() + 1),
+                text.span,
+            ),
+            EventValue::Json(span) => (span, span),
+            // A metric: its fields are all that it has.
+            EventValue::Absent => (Span::EMPTY, envelope.fields),
+        };
+        let mut bytes = 0;
+        self.frames.take_decoded(span, names, |mut event| {
+            event.record.format = Format::Hec;
+            event.record.msg_id = value;
+            event.record.sdata = envelope.fields;
+            if let EventValue::Text(text) = envelope.event
+                && text.escaped
+            {
+                event.append(AppendedPart::Text, |out| text.push(arena, out));
+            }
+            time(envelope, defaults.time, &mut event);
+            host(arena, envelope, defaults, &mut event);
+            if std::str::from_utf8(envelope.object.of(arena)).is_err() {
+                event.record.anomalies.insert(Anomalies::NOT_UTF8);
+            }
+            bytes = u64::from(event.record.raw.len);
+        });
+        self.events += 1;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Takes the lines; returns the offset of the one that goes on.
+    fn lines(&mut self, decoder: &mut FrameDecoder, start: usize, last: bool) -> usize {
+        let arena = self.arena;
+        let keep = decoder.decode(arena, start, |frame| self.line(frame));
+        match last {
+            false => keep,
+            true => {
+                decoder.finish(arena, keep, |frame| self.line(frame));
+                arena.len()
+            }
+        }
+    }
+
+    fn line(&mut self, frame: Frame) {
+        let EventUpload {
+            token, defaults, ..
+        } = self.upload;
+        let names = names_of(token, defaults);
+        self.events += 1;
+        self.bytes += u64::from(frame.span.len);
+        self.frames.take_named(frame, names, |mut event| {
+            if let Some(at) = defaults.time {
+                event.record.event_time = at;
+            }
+            if !defaults.host.is_empty() {
+                event.append(AppendedPart::Host, |out| {
+                    out.extend_from_slice(&defaults.host)
+                });
+            }
+        });
+    }
+}
+
+fn names_of<'n>(token: &HecToken, defaults: &'n EventDefaults) -> DecodedNames<'n> {
+    DecodedNames {
+        index: &defaults.index,
+        sourcetype: &defaults.sourcetype,
+        source: &defaults.source,
+        recognised: token.packs,
+    }
+}
+
+fn answer_of(fault: EnvelopeFault) -> HecAnswer {
+    match fault {
+        EnvelopeFault::Format => HecAnswer::InvalidFormat,
+        EnvelopeFault::EventRequired => HecAnswer::EventRequired,
+        EnvelopeFault::EventBlank => HecAnswer::EventBlank,
+        EnvelopeFault::Fields => HecAnswer::InvalidFields,
+    }
+}
+
+fn or<'t>(one: &'t [u8], other: &'t [u8]) -> &'t [u8] {
+    match one.is_empty() {
+        true => other,
+        false => one,
+    }
+}
+
+/// The text of a string in an envelope.
+fn text(arena: &[u8], text: EnvelopeText) -> std::borrow::Cow<'_, [u8]> {
+    match text.escaped {
+        false => text.span.of(arena).into(),
+        true => {
+            let mut unescaped = Vec::new();
+            text.push(arena, &mut unescaped);
+            unescaped.into()
+        }
+    }
+}
+
+/// The time of the object, or of its request; one out of reach leaves the time of receipt.
+fn time(envelope: &Envelope, default: Option<Timestamp>, event: &mut DecodedEvent<'_>) {
+    match envelope.time {
+        EnvelopeTime::At(at) => {
+            event.record.event_time = at;
+            event.record.proc_id = envelope.time_text;
+        }
+        EnvelopeTime::Far => event.record.anomalies.insert(Anomalies::TIME_SKEWED),
+        EnvelopeTime::Absent => event.record.event_time = default.unwrap_or(Timestamp::NONE),
+    }
+}
+
+fn host(arena: &[u8], envelope: &Envelope, defaults: &EventDefaults, event: &mut DecodedEvent<'_>) {
+    let host = envelope.host;
+    if host.span.is_empty() {
+        if !defaults.host.is_empty() {
+            event.append(AppendedPart::Host, |out| {
+                out.extend_from_slice(&defaults.host)
+            });
+        }
+    } else if host.escaped {
+        event.append(AppendedPart::Host, |out| host.push(arena, out));
+    } else {
+        event.record.host = host.span;
+    }
+}

@@ -1,0 +1,22 @@
+//! HTTP Event Collector source: requests of Splunk's clients, answered once their events are
+//! durable.
+//!
+//! # In reading order
+//! 1. [`options`]: its options; `tokens`: who may send.
+//! 2. `running`: its listeners, over reloads; `settings`: what its connections share.
+//! 3. `request`: what a head asks for; `reply`: what is answered.
+//! 4. `body`: bytes without their framing and compression; `events`: events of them.
+//! 5. `connection`: requests of a connection, one after the other, and their answers; `opening`:
+//!    from the head of a request to its body; `acks`: acknowledgements that clients poll for.
+
+mod acks;
+mod body;
+mod connection;
+mod events;
+mod opening;
+pub mod options;
+mod reply;
+mod request;
+mod running;
+mod settings;
+mod tokens;

@@ -1,0 +1,162 @@
+//! Opening of a request: from its head to what is done with its body.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use inrush_codec::hec::HecAnswer;
+use inrush_event::Timestamp;
+use inrush_transport::http::head::{BodyLength, RequestHead};
+use inrush_transport::stream::Connection;
+
+use super::acks::{AckPlace, AckTableFull};
+use super::body::BodyReader;
+use super::connection::{
+    HecConnection, OpenPoll, OpenRequest, PendingReply, RequestStage, too_large,
+};
+use super::events::EventReader;
+use super::reply::{HecReply, ReplyContent};
+use super::request::{self, EventUpload, HeadRequest};
+use super::settings::HecSettings;
+
+/// Way in which a request is taken.
+#[derive(Default)]
+struct RequestOpening {
+    upload: Option<Box<EventUpload>>,
+    poll: Option<OpenPoll>,
+    ack: Option<AckPlace>,
+    fault: Option<ReplyContent>,
+}
+
+impl RequestOpening {
+    fn refused(fault: ReplyContent) -> Self {
+        Self {
+            fault: Some(fault),
+            ..Self::default()
+        }
+    }
+}
+
+impl HecConnection {
+    /// Begins the request of a head.
+    pub(super) fn begin(&mut self, head: &RequestHead<'_>, connection: &Connection) {
+        let settings = self.shared.settings();
+        self.requests += 1;
+        let stopping = self.shared.stopping.load(Ordering::Acquire);
+        let mut reply = HecReply {
+            content: ReplyContent::Hec(HecAnswer::Success, None),
+            ack_id: None,
+            close: !head.keep_alive || stopping,
+            head_only: head.method == "HEAD",
+            old: head.is_old,
+        };
+        let RequestOpening {
+            upload,
+            poll,
+            ack,
+            fault,
+        } = self.opening(head, &settings, connection.peer());
+        if let Some(content) = &fault {
+            // Who waits with the body sends none once it is answered, or sends it all the same.
+            reply.close |= head.expects_continue || *content == too_large(&settings);
+            if reply.close || head.body == BodyLength::Bytes(0) {
+                reply.content = content.clone();
+                return self.answer(PendingReply {
+                    number: self.requests,
+                    reply,
+                    ack: None,
+                    counts: upload.map(|upload| Arc::clone(&upload.token.counts)),
+                    waits: false,
+                });
+            }
+        } else if head.expects_continue && self.replies.is_empty() {
+            self.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+        let gzip = upload.as_ref().is_some_and(|upload| upload.gzip);
+        let reader = |upload: Box<EventUpload>| {
+            let reader = EventReader::new(upload.format, settings.event_bytes_max);
+            (upload, reader)
+        };
+        let (bytes_max, ratio_max) = (settings.content_bytes_max, settings.ratio_max);
+        self.stage = RequestStage::Body(Box::new(OpenRequest {
+            number: self.requests,
+            body: BodyReader::new(head.body, gzip, bytes_max, ratio_max),
+            upload: upload.map(reader),
+            poll,
+            ack,
+            settings,
+            reply,
+            unseen: 0,
+            kept: 0,
+            events: 0,
+            fault,
+            refused: false,
+            waits_since: None,
+            admitted: false,
+        }));
+    }
+
+    /// Reads from a head of a peer what is to be done.
+    fn opening(
+        &self,
+        head: &RequestHead<'_>,
+        settings: &HecSettings,
+        peer: IpAddr,
+    ) -> RequestOpening {
+        let hec = |answer| RequestOpening::refused(ReplyContent::Hec(answer, None));
+        let request = request::asked(head, settings, peer);
+        let stopping = self.shared.stopping.load(Ordering::Acquire);
+        let too_long = match head.body {
+            BodyLength::Bytes(bytes) => bytes > settings.content_bytes_max,
+            BodyLength::Chunked => false,
+        };
+        match request {
+            HeadRequest::Events(_) | HeadRequest::Health if stopping => {
+                hec(HecAnswer::ShuttingDown)
+            }
+            HeadRequest::Health => hec(self.health()),
+            HeadRequest::Events(_) | HeadRequest::Poll(..) if too_long => {
+                RequestOpening::refused(too_large(settings))
+            }
+            HeadRequest::Events(upload) => self.upload(upload, settings),
+            HeadRequest::Poll(token, channel) => RequestOpening {
+                poll: Some((token, channel, Vec::new())),
+                ..RequestOpening::default()
+            },
+            HeadRequest::S2s => {
+                let source = &self.shared.name;
+                tracing::warn!(
+                    source,
+                    %peer,
+                    "a Splunk forwarder asks for S2S, which only Splunk speaks: see the guide \
+                     docs/guides/hec-server.md"
+                );
+                RequestOpening::refused(ReplyContent::NotFound)
+            }
+            HeadRequest::Answer(content) => {
+                if content == ReplyContent::Hec(HecAnswer::InvalidToken, None) {
+                    self.shared.note_wrong_token(peer);
+                }
+                RequestOpening::refused(content)
+            }
+        }
+    }
+
+    /// Opens a request with events, and gives it the number of its acknowledgement.
+    fn upload(&self, upload: Box<EventUpload>, settings: &HecSettings) -> RequestOpening {
+        let token = &upload.token;
+        let now = Timestamp::now().0.max(0);
+        token.counts.last_seen.set(now as u64);
+        let acks = &self.shared.acks;
+        let ack = upload
+            .channel
+            .map(|channel| acks.give(&token.name, channel));
+        let full = matches!(ack, Some(Err(AckTableFull)));
+        RequestOpening {
+            ack: ack.and_then(Result::ok),
+            fault: full.then_some(ReplyContent::Hec(settings.busy_acks, None)),
+            upload: Some(upload),
+            poll: None,
+        }
+    }
+}

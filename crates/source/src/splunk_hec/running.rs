@@ -1,0 +1,226 @@
+//! A collector that runs: its listeners and settings, over reloads.
+//!
+//! # What it guarantees
+//! * A listener that stays in the configuration stays open, and so do its connections: settings and
+//!   tokens hold from the next request on.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use inrush_codec::SyslogOptions;
+use inrush_event::{Metric, MetricsPage, Timestamp};
+use inrush_ingest::batch_writer::source::IngestSource;
+use inrush_ingest::enrichment::Enrichment;
+use inrush_transport::config::ListenAddr;
+
+use super::options::SplunkHecSource;
+use super::settings::{HecDecoders, HecSettings, HecShared};
+use crate::options::SourceOptions;
+use crate::refusals::PersistentRefusal;
+use crate::stream::{OpenListeners, StreamRuntime, StreamSettings, StreamSource};
+use crate::{Source, SourceServices, SourceState};
+
+/// Options, and those that wait to be taken on.
+struct HecListeners {
+    config: SplunkHecSource,
+    open: OpenListeners,
+    prepared: Option<(SplunkHecSource, StreamSettings, HecSettings)>,
+}
+
+impl HecListeners {
+    fn bound(&self) -> Vec<ListenAddr> {
+        let listen = self.config.listen();
+        listen
+            .iter()
+            .filter_map(|one| self.open.bound(one))
+            .collect()
+    }
+}
+
+/// A collector that runs.
+pub(super) struct RunningHec {
+    shared: Arc<HecShared>,
+    streams: Arc<StreamSource>,
+    services: Arc<SourceServices>,
+    runtime: Arc<StreamRuntime>,
+    listeners: Mutex<HecListeners>,
+}
+
+/// Settings of the connections of a collector by its options.
+fn resolve(
+    name: &str,
+    options: &SplunkHecSource,
+    before: Option<(&SplunkHecSource, &StreamSource)>,
+    shared: &Arc<HecShared>,
+    known: &Enrichment,
+) -> Result<StreamSettings, String> {
+    let before = before.map(|(options, running)| (options.tls.as_ref(), running));
+    let tls = StreamSettings::tls(options.tls.as_ref(), before);
+    let syslog = SyslogOptions {
+        max_time_skew: options.max_time_skew,
+        ..SyslogOptions::default()
+    };
+    let zone = syslog.zone().map_err(|error| error.to_string())?;
+    Ok(StreamSettings {
+        ingest: known.settings(options.info(name), None, &syslog, zone),
+        options: options.stream.clone(),
+        decoders: Arc::new(HecDecoders(Arc::clone(shared))),
+        tls: tls?,
+    })
+}
+
+impl RunningHec {
+    /// Starts the source; what could not be opened is told beside it.
+    ///
+    /// # Errors
+    /// A certificate that cannot be used, or no thread can be had.
+    pub(super) fn start(
+        name: &str,
+        options: &SplunkHecSource,
+        services: &Arc<SourceServices>,
+        known: &Enrichment,
+    ) -> Result<(Arc<Self>, Vec<String>), String> {
+        let said = |words: String| format!("source {name}: {words}");
+        let settings = HecSettings::new(options, &services.data_dir, None).map_err(said)?;
+        let shared = Arc::new(HecShared::new(name, &services.context.log, settings));
+        let settings = resolve(name, options, None, &shared, known).map_err(said)?;
+        let runtime = StreamRuntime::shared(services);
+        let running = Self {
+            shared,
+            streams: StreamSource::new(name, settings, &services.context.ledger),
+            services: Arc::clone(services),
+            runtime: runtime.map_err(|error| said(error.to_string()))?,
+            listeners: Mutex::new(HecListeners {
+                config: options.clone(),
+                open: OpenListeners::default(),
+                prepared: None,
+            }),
+        };
+        let problems = running.open();
+        Ok((Arc::new(running), problems))
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, HecListeners> {
+        self.listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the addresses that are configured and not open. Returns what could not be, in words.
+    fn open(&self) -> Vec<String> {
+        let mut listeners = self.listeners();
+        let HecListeners { config, open, .. } = &mut *listeners;
+        let (runtime, streams) = (&self.runtime, &self.streams);
+        open.open(
+            &config.listen(),
+            &config.stream,
+            runtime,
+            streams,
+            &self.services,
+        )
+    }
+}
+
+impl Source for RunningHec {
+    fn ingest(&self) -> &Arc<IngestSource> {
+        &self.streams.ingest
+    }
+
+    fn prepare(&self, options: &dyn SourceOptions, known: &Enrichment) -> Result<(), String> {
+        let name = self.streams.name();
+        let said = |words: String| format!("source {name}: {words}");
+        let Some(options) = options.as_any().downcast_ref::<SplunkHecSource>() else {
+            return Err(said("its type cannot change while running".to_owned()));
+        };
+        let mut listeners = self.listeners();
+        let before = Some((&listeners.config, &*self.streams));
+        let settings = resolve(name, options, before, &self.shared, known).map_err(said)?;
+        let (data_dir, before) = (&self.services.data_dir, self.shared.settings());
+        let hec = HecSettings::new(options, data_dir, Some(&before)).map_err(said)?;
+        listeners.prepared = Some((options.clone(), settings, hec));
+        Ok(())
+    }
+
+    fn release(&self) {
+        let mut listeners = self.listeners();
+        let HecListeners { open, prepared, .. } = &mut *listeners;
+        if let Some((wanted, ..)) = prepared {
+            open.keep(&wanted.listen(), &self.runtime);
+        }
+    }
+
+    fn commit(&self) -> Vec<String> {
+        let mut listeners = self.listeners();
+        if let Some((options, settings, hec)) = listeners.prepared.take() {
+            self.streams.replace_settings(settings);
+            self.shared.replace(hec);
+            listeners.config = options;
+        }
+        drop(listeners);
+        self.open()
+    }
+
+    fn listeners(&self) -> Vec<ListenAddr> {
+        Self::listeners(self).bound()
+    }
+
+    fn is_incomplete(&self) -> bool {
+        let listeners = Self::listeners(self);
+        listeners.bound().len() < listeners.config.listen().len()
+    }
+
+    fn state(&self) -> SourceState {
+        self.streams.state()
+    }
+
+    fn metrics(&self, page: &mut MetricsPage) {
+        self.streams.metrics(page);
+        let source = self.streams.name();
+        for token in self.shared.settings().tokens.all() {
+            let counts = &token.counts;
+            let labels = || vec![("source", source), ("token", token.name.as_str())];
+            page.add(Metric::HecTokenEvents, labels(), counts.events.get() as f64);
+            page.add(Metric::HecTokenBytes, labels(), counts.bytes.get() as f64);
+            let last_seen = counts.last_seen.get() as f64 / 1e9;
+            page.add(Metric::HecTokenLastSeen, labels(), last_seen);
+            for (code, answers) in counts.answers.iter().enumerate() {
+                let answers = answers.get();
+                if answers > 0 {
+                    let code = code.to_string();
+                    let mut labels = labels();
+                    labels.push(("code", &code));
+                    page.add(Metric::HecTokenAnswers, labels, answers as f64);
+                }
+            }
+        }
+    }
+
+    fn tick(&self) {
+        self.shared.acks.tidy(Instant::now());
+        self.streams.refresh_certificate();
+        self.streams.tell_refusals(&self.services.connections);
+    }
+
+    fn lasting_refusals(&self, now: Timestamp) -> Vec<PersistentRefusal> {
+        self.streams.refusals().lasting(now)
+    }
+
+    fn is_dead(&self) -> bool {
+        self.runtime.is_dead()
+    }
+
+    fn close(&self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        Self::listeners(self).open.keep(&[], &self.runtime);
+        self.runtime.forget(&self.streams);
+    }
+
+    fn stop(&self) {
+        self.shared.stopping.store(true, Ordering::Release);
+    }
+
+    fn ended(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,208 @@
+//! Tokens: who may send, and what holds for the events that come with each.
+//!
+//! # What it guarantees
+//! * How long a look-up takes says nothing of the tokens: they are found by a keyed digest.
+//! * What is counted of a token goes on over a reload, by its name.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use inrush_codec::hec::HecAnswer;
+use inrush_event::{Counter, Secret};
+use inrush_files::Access;
+use ring::hmac;
+use ring::rand::{SecureRandom as _, SystemRandom};
+
+use super::options::{AckRule, HostRule, TokenOptions, check_token};
+
+/// Counts of a token.
+#[derive(Default)]
+pub(super) struct TokenCounts {
+    /// Events taken.
+    pub(super) events: Counter,
+    /// Bytes of their texts.
+    pub(super) bytes: Counter,
+    /// Answers, by their code.
+    pub(super) answers: [Counter; HecAnswer::ALL.len()],
+    /// Time of the last request, nanoseconds since 1970; 0 before the first.
+    pub(super) last_seen: Counter,
+}
+
+/// A token.
+pub(super) struct HecToken {
+    /// Name in metrics.
+    pub(super) name: String,
+    /// True if it is switched off.
+    pub(super) disabled: bool,
+    /// Index of its events that name none; empty: that of the source.
+    pub(super) index: Vec<u8>,
+    /// Indexes that its events may name; empty: any.
+    indexes: Vec<Vec<u8>>,
+    /// Sourcetype of its events that name none; empty: that of the source.
+    pub(super) sourcetype: Vec<u8>,
+    /// Source of its events that name none.
+    pub(super) source: Vec<u8>,
+    /// Host of its events that name none.
+    pub(super) host: HostRule,
+    /// Rule of its acknowledgements.
+    pub(super) ack: AckRule,
+    /// True if it may stand in a query.
+    pub(super) query_string_auth: bool,
+    /// True if packs are asked about its events.
+    pub(super) packs: bool,
+    /// Counts.
+    pub(super) counts: Arc<TokenCounts>,
+}
+
+impl HecToken {
+    /// True if its events may go to an index that they name.
+    pub(super) fn allows(&self, index: &[u8]) -> bool {
+        self.indexes.is_empty() || self.indexes.iter().any(|one| one == index)
+    }
+}
+
+/// The text of a token, from its file if it has one.
+fn secret(token: &TokenOptions, data_dir: &Path) -> Result<Secret, String> {
+    if let Some(secret) = &token.token {
+        return Ok(secret.clone());
+    }
+    let path = data_dir.join(
+        token
+            .token_file
+            .as_deref()
+            .unwrap_or(Path::new("hec-token")),
+    );
+    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    match inrush_files::read_to_string(&path, FILE_BYTES_MAX) {
+        Ok(text) => {
+            let text = text.lines().next().unwrap_or_default().trim();
+            check_token(text).map_err(|words| format!("{}: {words}", path.display()))?;
+            Ok(Secret::new(text))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let text = make()?;
+            let mut file = inrush_files::create(&path, &Access::PRIVATE).map_err(failed)?;
+            file.write_all(format!("{text}\n").as_bytes())
+                .map_err(failed)?;
+            file.sync_all().map_err(failed)?;
+            tracing::warn!(
+                file = %path.display(),
+                "a token was made for the HTTP Event Collector, and is shown only now: {text}"
+            );
+            Ok(Secret::new(text))
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// A new token: a random UUID (RFC 9562 section 5.4).
+fn make() -> Result<String, String> {
+    let mut bytes = [0; 16];
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| NO_RANDOM.to_owned())?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..],
+    ];
+    Ok(parts.join("-"))
+}
+
+/// Bytes of the file of a token, at most.
+const FILE_BYTES_MAX: u64 = 4096;
+
+const NO_RANDOM: &str = "the system has no random numbers";
+
+/// Digest by which a token is found.
+type TokenDigest = [u8; 32];
+
+/// The tokens of a source.
+pub(super) struct TokenTable {
+    key: hmac::Key,
+    tokens: HashMap<TokenDigest, Arc<HecToken>>,
+}
+
+impl fmt::Debug for TokenTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} tokens", self.tokens.len())
+    }
+}
+
+impl TokenTable {
+    /// The tokens of these options. Those of `before` go on counting.
+    ///
+    /// # Errors
+    /// In words: the system has no random numbers, or the file of a token cannot be used.
+    pub(super) fn new(
+        options: &[TokenOptions],
+        data_dir: &Path,
+        before: Option<&Self>,
+    ) -> Result<Self, String> {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
+            .map_err(|_| NO_RANDOM.to_owned())?;
+        let counts = |name: &str| {
+            let known = before.and_then(|before| before.named(name));
+            known.map_or_else(Arc::default, |known| Arc::clone(&known.counts))
+        };
+        let mut table = Self {
+            key,
+            tokens: HashMap::new(),
+        };
+        for (at, one) in options.iter().enumerate() {
+            let name = one.name.clone().unwrap_or_else(|| format!("tokens[{at}]"));
+            let bytes = |text: &Option<String>| text.clone().unwrap_or_default().into_bytes();
+            let source = one.source.clone().unwrap_or_else(|| format!("http:{name}"));
+            let token = HecToken {
+                counts: counts(&name),
+                name,
+                disabled: one.disabled,
+                index: bytes(&one.index),
+                indexes: one
+                    .indexes
+                    .iter()
+                    .map(|one| one.clone().into_bytes())
+                    .collect(),
+                sourcetype: bytes(&one.sourcetype),
+                source: source.into_bytes(),
+                host: one.host,
+                ack: one.ack,
+                query_string_auth: one.query_string_auth,
+                packs: one.packs,
+            };
+            let secret = secret(one, data_dir)?;
+            let digest = table.digest(secret.expose().as_bytes());
+            table.tokens.insert(digest, Arc::new(token));
+        }
+        Ok(table)
+    }
+
+    fn digest(&self, token: &[u8]) -> TokenDigest {
+        let tag = hmac::sign(&self.key, token);
+        tag.as_ref().try_into().unwrap_or_default()
+    }
+
+    /// The token of that text.
+    pub(super) fn find(&self, text: &[u8]) -> Option<&Arc<HecToken>> {
+        self.tokens.get(&self.digest(text))
+    }
+
+    fn named(&self, name: &str) -> Option<&Arc<HecToken>> {
+        self.tokens.values().find(|token| token.name == name)
+    }
+
+    /// All tokens, by name.
+    pub(super) fn all(&self) -> Vec<Arc<HecToken>> {
+        let mut all: Vec<_> = self.tokens.values().cloned().collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+}

@@ -1,0 +1,42 @@
+//! Room in the queue, and batches that wait for more: when a worker reads, and when it hands on.
+
+use std::time::{Duration, Instant};
+
+use super::StreamLoop;
+
+/// While the queue has no room, it is looked for this often.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+impl StreamLoop {
+    /// Asks the queue whether it has room. While it has none, connections are not read, but those
+    /// that can be told to come again.
+    pub(super) fn look_for_room(&mut self) {
+        if self.room && self.ready.is_empty() {
+            return;
+        }
+        let log = &self.doors.log;
+        match (self.room, log.has_room()) {
+            (true, false) => log.waits(),
+            (false, true) => {
+                log.goes_on();
+                self.ready.extend(self.parked.drain(..));
+            }
+            (true, true) | (false, false) => return,
+        }
+        self.room = !self.room;
+    }
+
+    /// True if what someone waits for is held until others have come.
+    pub(super) fn hold(&mut self, now: Instant) -> bool {
+        let mut fillers = self.fillers.iter();
+        let owed = fillers.any(|filler| filler.owed().is_open());
+        let mut fillers = self.fillers.iter();
+        let behind = fillers.any(|filler| filler.owed().is_waiting());
+        let stopping = self.stop_at.is_some();
+        self.held_until = match owed && !stopping {
+            true => self.gathering.holds(behind, now),
+            false => None,
+        };
+        self.held_until.is_some()
+    }
+}
