@@ -19,7 +19,7 @@ use libfuzzer_sys::fuzz_target;
 /// The body and the bytes behind it; `None` if it is bad or does not end.
 fn read_body(length: BodyLength, bytes: &[u8], piece: usize) -> Option<(Vec<u8>, usize)> {
     let mut decoder = BodyDecoder::new(length);
-    let (mut body, mut start) = (Vec::new(), 0);
+    let (mut body, mut start) = (Vec::new(), 0_usize);
     loop {
         let end = bytes.len().min(start.saturating_add(piece));
         let shown = &bytes[start..end];

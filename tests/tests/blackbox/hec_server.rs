@@ -558,3 +558,46 @@ fn an_acknowledgement_waits_for_every_destination() {
         acked(&mut hec, &[number])[0].then_some(())
     });
 }
+
+#[test]
+fn an_acknowledgement_is_known_after_a_kill() {
+    let config = collector(", ack: received", "") + "queue: { durability: fsync }\n";
+    let inrush = Inrush::start(&config);
+    let mut hec = client(&inrush);
+    let reply = hec.ask("event", CHANNEL, r#"{"event":"a"}"#);
+    let number = reply.json()["ackId"].as_u64().unwrap();
+    let (_, dir) = inrush.kill();
+    let options = Options {
+        dir: Some(dir),
+        ..Options::default()
+    };
+    let inrush = Inrush::with(&config, options);
+    let mut hec = client(&inrush);
+    assert_eq!(acked(&mut hec, &[number, number + 1]), [true, false]);
+    let reply = hec.ask("event", CHANNEL, r#"{"event":"b"}"#);
+    assert_eq!(reply.json()["ackId"], number + 1);
+}
+
+#[test]
+fn a_token_is_made_at_the_first_start_and_kept() {
+    let config = collector("", "").replace(&format!("token: {TOKEN}"), "token_file: hec-token");
+    let inrush = Inrush::start(&config);
+    let (exit, dir) = inrush.stop();
+    let path = dir.path().join("data/hec-token");
+    let token = std::fs::read_to_string(&path).unwrap().trim().to_owned();
+    assert!(
+        token.len() == 36 && exit.stderr.contains(&token),
+        "{}",
+        exit.stderr
+    );
+    let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let options = Options {
+        dir: Some(dir),
+        ..Options::default()
+    };
+    let inrush = Inrush::with(&config, options);
+    let mut hec = HecClient::connect(inrush.address("http"), &token);
+    assert_eq!(hec.event(r#"{"event":"a"}"#).status, 200);
+    assert!(!inrush.stderr().contains(&token));
+}

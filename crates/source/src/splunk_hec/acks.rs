@@ -11,12 +11,19 @@
 //! came for in [`IDLE_MAX`] is forgotten with its numbers.
 //!
 //! # After a crash
-//! Numbers are forgotten, and polls for them are answered false: their clients send again.
+//! Numbers of the last ten minutes are known again (`ack_file`), if the queue has a disk. Polls for
+//! all others are answered false: their clients send again.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use inrush_event::Timestamp;
+
+use super::ack_file::{AckFile, AckRecord};
 
 /// ChannelTable at once, at most.
 const CHANNELS_MAX: usize = 100_000;
@@ -74,14 +81,17 @@ struct AckChannel {
 
 #[derive(Default)]
 struct ChannelTable {
-    channels: HashMap<(String, ChannelId), AckChannel>,
+    channels: HashMap<(u32, ChannelId), AckChannel>,
     numbers: usize,
+    /// Memory over a restart, if there is one.
+    file: Option<AckFile>,
 }
 
 /// Place of a request's acknowledgement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct AckPlace {
-    token: String,
+    /// Checksum of the token's name.
+    token: u32,
     channel: ChannelId,
     number: u64,
 }
@@ -99,6 +109,11 @@ pub(super) struct AckTable {
     channels: Mutex<ChannelTable>,
 }
 
+/// Seconds since 1970.
+fn seconds() -> u64 {
+    (Timestamp::now().0 / 1_000_000_000).max(0) as u64
+}
+
 /// No room for another acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct AckTableFull;
@@ -106,6 +121,33 @@ pub(super) struct AckTableFull;
 impl AckTable {
     fn lock(&self) -> MutexGuard<'_, ChannelTable> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers numbers over a restart, and takes up those of the last process.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn remember(&self, data_dir: &Path, name: &str) -> io::Result<()> {
+        let (file, records) = AckFile::open(data_dir, name, seconds())?;
+        let mut table = self.lock();
+        table.file = Some(file);
+        let used = Instant::now();
+        for record in records {
+            let key = (record.token, ChannelId(record.channel));
+            let channel = table.channels.entry(key).or_insert_with(|| AckChannel {
+                next: 0,
+                requests: HashMap::new(),
+                used,
+            });
+            channel.next = channel.next.max(record.number + 1);
+            let state = match record.settled_at {
+                0 => AckState::Safe,
+                event => AckState::Until(event),
+            };
+            let known = channel.requests.insert(record.number, state);
+            table.numbers += usize::from(known.is_none());
+        }
+        Ok(())
     }
 
     /// Gives a request of a token's channel its number.
@@ -117,7 +159,8 @@ impl AckTable {
         if table.numbers >= NUMBERS_MAX {
             return Err(AckTableFull);
         }
-        let key = (token.to_owned(), channel);
+        let token = AckRecord::token_sum(token);
+        let key = (token, channel);
         if table.channels.len() >= CHANNELS_MAX && !table.channels.contains_key(&key) {
             return Err(AckTableFull);
         }
@@ -133,7 +176,7 @@ impl AckTable {
         channel_state.next += 1;
         channel_state.requests.insert(number, AckState::Pending);
         Ok(AckPlace {
-            token: token.to_owned(),
+            token,
             channel,
             number,
         })
@@ -144,18 +187,31 @@ impl AckTable {
     pub(super) fn durable(&self, place: &AckPlace, settled_at: Option<u64>) {
         let state = settled_at.map_or(AckState::Safe, AckState::Until);
         let mut table = self.lock();
-        let key = (place.token.clone(), place.channel);
+        let key = (place.token, place.channel);
         let channel = table.channels.get_mut(&key);
         let request = channel.and_then(|channel| channel.requests.get_mut(&place.number));
         if let Some(request) = request {
             *request = state;
+        }
+        let record = AckRecord {
+            token: place.token,
+            channel: place.channel.0,
+            number: place.number,
+            settled_at: settled_at.unwrap_or(0),
+            seconds: seconds(),
+        };
+        if let Some(file) = &mut table.file
+            && let Err(error) = file.push(&record)
+        {
+            tracing::warn!(%error, "acknowledgements will not be known after a restart");
+            table.file = None;
         }
     }
 
     /// The queue did not take the events of a request: it has no number any more.
     pub(super) fn forget(&self, place: &AckPlace) {
         let mut table = self.lock();
-        let key = (place.token.clone(), place.channel);
+        let key = (place.token, place.channel);
         let channel = table.channels.get_mut(&key);
         if channel.is_some_and(|channel| channel.requests.remove(&place.number).is_some()) {
             table.numbers -= 1;
@@ -173,7 +229,9 @@ impl AckTable {
         let mut table = self.lock();
         let mut text = String::from("{\"acks\":{");
         let settled = settled();
-        let channel = table.channels.get_mut(&(token.to_owned(), channel));
+        let channel = table
+            .channels
+            .get_mut(&(AckRecord::token_sum(token), channel));
         let mut taken = 0;
         let mut is_safe = {
             let mut channel = channel;

@@ -9,6 +9,7 @@
 //! 5. `connection`: requests of a connection, one after the other, and their answers; `opening`:
 //!    from the head of a request to its body; `acks`: acknowledgements that clients poll for.
 
+mod ack_file;
 mod acks;
 mod body;
 mod connection;

@@ -84,6 +84,15 @@ impl RunningHec {
         let said = |words: String| format!("source {name}: {words}");
         let settings = HecSettings::new(options, &services.data_dir, None).map_err(said)?;
         let shared = Arc::new(HecShared::new(name, &services.context.log, settings));
+        if services.context.log.has_disk()
+            && let Err(error) = shared.acks.remember(&services.data_dir, name)
+        {
+            tracing::warn!(
+                source = name,
+                %error,
+                "acknowledgements are not known over a restart"
+            );
+        }
         let settings = resolve(name, options, None, &shared, known).map_err(said)?;
         let runtime = StreamRuntime::shared(services);
         let running = Self {
