@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use inrush_config::{Config, FileProblems};
-use inrush_migrate::{ContextFiles, Migration, sc4s};
+use inrush_migrate::{ContextFiles, Migration, SplunkFiles, sc4s, splunk};
 use inrush_pipeline::checked;
 
 use super::UsageError;
@@ -23,6 +23,8 @@ pub(crate) struct MigrateArgs {
 enum MigrateSource {
     /// Splunk Connect for Syslog: prints an inrush.yaml; what is not carried over goes to stderr
     Sc4s(Sc4sArgs),
+    /// Splunk heavy forwarder: prints an inrush.yaml; what is not carried over goes to stderr
+    Splunk(SplunkArgs),
 }
 
 /// Arguments of `migrate sc4s`.
@@ -41,13 +43,29 @@ struct Sc4sArgs {
     context: Option<PathBuf>,
 }
 
+/// Arguments of `migrate splunk`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  inrush migrate splunk /opt/splunk/etc > inrush.yaml
+  inrush migrate splunk ./hec-app/local > inrush.yaml
+
+Reads inputs.conf ([http], [http://NAME]), outputs.conf ([httpout], [tcpout:GROUP]) and limits.conf
+([http_input]). Tokens are not printed: the configuration takes them from variables.")]
+struct SplunkArgs {
+    /// The folder with the .conf files, or `etc` of the forwarder
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
 /// The context files are small; this bounds what is read of a wrong one.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Prints the configuration; what is left goes to stderr.
 pub(crate) fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
-    let MigrateSource::Sc4s(args) = &args.from;
-    let (_, made) = migrated(&args.env_file, args.context.as_deref())?;
+    let made = match &args.from {
+        MigrateSource::Sc4s(args) => migrated(&args.env_file, args.context.as_deref())?.1,
+        MigrateSource::Splunk(args) => splunk(&splunk_files(&args.folder)?),
+    };
     let mut out = std::io::stdout().lock();
     out.write_all(made.config.as_bytes())?;
     out.flush()?;
@@ -92,6 +110,45 @@ fn migrated(env_file: &Path, context: Option<&Path>) -> Result<(String, Migratio
     };
     let made = sc4s(&text, &context);
     Ok((text, made))
+}
+
+/// The files of a forwarder, in the order in which later ones win: those of apps, each `default`
+/// before `local`, those of the system, and those of the folder itself.
+fn splunk_files(folder: &Path) -> Result<SplunkFiles, UsageError> {
+    let mut folders = Vec::new();
+    let mut apps: Vec<PathBuf> = std::fs::read_dir(folder.join("apps"))
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    apps.sort();
+    apps.push(folder.join("system"));
+    apps.push(folder.to_owned());
+    for app in apps {
+        folders.extend([app.join("default"), app.join("local")]);
+    }
+    folders.push(folder.to_owned());
+    let named = |file: &str| -> Result<Vec<(String, String)>, UsageError> {
+        let paths = folders.iter().map(|folder| folder.join(file));
+        let paths = paths.filter(|path| path.is_file());
+        let text = |path: PathBuf| {
+            let text = read(&path).map_err(UsageError)?;
+            let name = path.strip_prefix(folder).unwrap_or(&path);
+            Ok((name.display().to_string(), text))
+        };
+        paths.map(text).collect()
+    };
+    let files = SplunkFiles {
+        inputs: named("inputs.conf")?,
+        outputs: named("outputs.conf")?,
+        limits: named("limits.conf")?,
+    };
+    if files.inputs.is_empty() && files.outputs.is_empty() {
+        return Err(UsageError(format!(
+            "{}: there is no inputs.conf and no outputs.conf in it; give the folder with them, or \
+             `etc` of the forwarder",
+            folder.display()
+        )));
+    }
+    Ok(files)
 }
 
 fn read(path: &Path) -> Result<String, String> {

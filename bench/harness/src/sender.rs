@@ -15,7 +15,20 @@ pub enum Wire {
     Tcp,
     Udp,
     Tls,
+    Hec(HecRequests),
 }
+
+/// Requests to an HTTP Event Collector.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HecRequests {
+    /// Events of a request.
+    pub events: u64,
+    /// True if bodies are compressed.
+    pub gzip: bool,
+}
+
+/// The token of collectors that are measured.
+const HEC_TOKEN: &str = "bench-hec-token";
 
 impl Wire {
     /// As an address begins with it.
@@ -24,6 +37,7 @@ impl Wire {
             Self::Tcp => "tcp",
             Self::Udp => "udp",
             Self::Tls => "tls",
+            Self::Hec(_) => "hec",
         }
     }
 }
@@ -116,9 +130,13 @@ pub struct Sending {
 /// The options of `inrush load`.
 fn words(address: &str, shape: &LoadShape, amount: Amount, file: Option<&Path>) -> Vec<String> {
     let scheme = shape.wire.scheme();
+    let target = match shape.wire {
+        Wire::Hec(_) => format!("{scheme}://{HEC_TOKEN}@{address}"),
+        Wire::Tcp | Wire::Udp | Wire::Tls => format!("{scheme}://{address}"),
+    };
     let mut words = vec![
         "load".to_owned(),
-        format!("{scheme}://{address}"),
+        target,
         "--json".to_owned(),
         match amount {
             Amount::Number(number) => format!("--number={number}"),
@@ -127,8 +145,13 @@ fn words(address: &str, shape: &LoadShape, amount: Amount, file: Option<&Path>) 
         format!("--rate={}", shape.rate),
         format!("--active-connections={}", shape.connections),
     ];
-    if shape.wire == Wire::Tls {
-        words.push("--insecure".to_owned());
+    match shape.wire {
+        Wire::Tls => words.push("--insecure".to_owned()),
+        Wire::Hec(requests) => {
+            words.push(format!("--events-per-request={}", requests.events));
+            words.extend(requests.gzip.then(|| "--gzip".to_owned()));
+        }
+        Wire::Tcp | Wire::Udp => {}
     }
     if let Some(file) = file.filter(|_| shape.text == MessageText::File) {
         words.push(format!("--read-file={}", file.display()));
@@ -149,7 +172,7 @@ fn words(address: &str, shape: &LoadShape, amount: Amount, file: Option<&Path>) 
         (Wire::Tcp | Wire::Tls, HeaderStyle::Rfc3164 | HeaderStyle::Rfc3164Iso) => {
             words.push("--framing=newline".to_owned())
         }
-        (Wire::Udp, _) => {}
+        (Wire::Udp | Wire::Hec(_), _) => {}
     }
     if shape.text == MessageText::Mixed {
         words.push("--mixed".to_owned());

@@ -1,12 +1,13 @@
-//! `kill -9` at random moments, again and again, under RELP and TCP load: what was acknowledged, or
-//! accepted in time, arrives; what arrives twice was in flight.
+//! `kill -9` at random moments, again and again, under RELP, HEC and TCP load: what was
+//! acknowledged, or accepted in time, arrives; what arrives twice was in flight.
 //!
 //! The process of each life is started in the same folder and on the same ports, is looked at
 //! through its ledger every few milliseconds, and is killed 20 to 400 ms after it was ready, or
-//! while it starts. Senders ([`relp`], [`tcp`]) number their events and connect again; a collector
-//! ([`recorder`]) notes every arrival, answers late now and then, and sometimes takes a body and
+//! while it starts. Senders ([`relp`], [`hec`], [`tcp`]) number their events and connect again; a
+//! collector ([`recorder`]) notes every arrival, answers late now and then, and sometimes takes a body and
 //! hangs up. After the last kill everything is let drain, and [`judge`] compares.
 
+mod hec;
 mod judge;
 mod outcome;
 mod process;
@@ -92,7 +93,9 @@ pub(crate) enum CrashLoad {
     Relp,
     /// TCP alone.
     Tcp,
-    /// Both at once.
+    /// Requests to an HTTP Event Collector alone.
+    Hec,
+    /// RELP and TCP at once.
     #[default]
     Both,
 }
@@ -193,6 +196,7 @@ impl Rig {
         let kinds: &[LaneProtocol] = match args.load {
             CrashLoad::Relp => &[LaneProtocol::Relp],
             CrashLoad::Tcp => &[LaneProtocol::Tcp],
+            CrashLoad::Hec => &[LaneProtocol::Hec],
             CrashLoad::Both => &[LaneProtocol::Relp, LaneProtocol::Tcp],
         };
         let mut ports = free_ports(PORTS);
@@ -215,6 +219,7 @@ impl Rig {
             std::thread::spawn(move || match lane.kind {
                 LaneProtocol::Relp => relp::run(&lane, &stage),
                 LaneProtocol::Tcp => tcp::run(&lane, &stage),
+                LaneProtocol::Hec => hec::run(&lane, &stage),
             })
         };
         Ok(Self {

@@ -9,8 +9,8 @@ use anyhow::{Context, Result};
 use inrush_harness::child::ChildProcess;
 use serde_json::Value;
 
-use super::Durability;
 use super::stage::{EventLane, LaneProtocol};
+use super::{Durability, hec};
 
 /// Time-out of the admin API: an answer that takes longer means that the process hangs.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -76,11 +76,18 @@ impl CrashSettings {
         let dir = quoted(&self.dir.join("data"));
         let (admin, sink, durability) = (self.admin_port, self.sink_port, self.durability.text());
         let source = |lane: &EventLane| {
+            let (name, port) = (lane.source(), lane.port);
             let scheme = match lane.kind {
                 LaneProtocol::Relp => "relp",
                 LaneProtocol::Tcp => "tcp",
+                LaneProtocol::Hec => {
+                    return format!(
+                        "  {name}: {{ type: splunk_hec, listen: \"127.0.0.1:{port}\", \
+                         tokens: [{{ token: {} }}] }}\n",
+                        hec::TOKEN
+                    );
+                }
             };
-            let (name, port) = (lane.source(), lane.port);
             format!("  {name}: {{ type: syslog, listen: [\"{scheme}://127.0.0.1:{port}\"] }}\n")
         };
         let sources: String = lanes.iter().map(|lane| source(lane.as_ref())).collect();

@@ -70,6 +70,7 @@ impl RunControl {
 pub(crate) enum LaneProtocol {
     Relp,
     Tcp,
+    Hec,
 }
 
 /// A numbered stream of events over one connection at a time.
@@ -109,6 +110,7 @@ impl EventLane {
         match self.kind {
             LaneProtocol::Relp => format!("relp{}", self.id),
             LaneProtocol::Tcp => format!("tcp{}", self.id),
+            LaneProtocol::Hec => format!("hec{}", self.id),
         }
     }
 

@@ -9,6 +9,7 @@ mod dead_full;
 mod durable;
 mod grid;
 mod grid_udp;
+mod hec_server;
 mod memory;
 mod noloss;
 mod one_sender;
@@ -56,6 +57,8 @@ pub(crate) enum ScenarioName {
     Tls10,
     /// TCP, 10 connections, 800 B, to a HEC endpoint.
     Hec,
+    /// HEC in, durable before the answer, HEC out.
+    HecServer,
     /// TCP, 10 connections, real messages mixed, with and without the packs, to a blackhole.
     Classified,
     /// The same to a HEC endpoint.
@@ -164,6 +167,7 @@ impl ScenarioName {
             Self::Tcp209 => cost::run(lab, &cost::TCP209),
             Self::Tls10 => cost::run(lab, &cost::TLS10),
             Self::Hec => cost::run(lab, &cost::HEC),
+            Self::HecServer => hec_server::run(lab),
             Self::Classified => classified::run(lab),
             Self::ClassifiedHec => classified::run_hec(lab),
             Self::ClassifiedStore => classified::run_store(lab),

@@ -49,7 +49,7 @@ pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let mut tcp_rate = 0.0;
     for wire in [Wire::Tcp, Wire::Udp] {
         let rate = match wire {
-            Wire::Tcp | Wire::Tls => 0,
+            Wire::Tcp | Wire::Tls | Wire::Hec(_) => 0,
             Wire::Udp => (tcp_rate * OFFERED) as u64,
         };
         let burst = if wire == Wire::Udp { 32 } else { 0 };
@@ -198,7 +198,7 @@ fn order(lab: &BenchHarness, wire: Wire, user: User) -> Result<Vec<ScenarioCheck
     let scheme = wire.scheme();
     let offered = match wire {
         Wire::Udp => ORDER_OFFERED_UDP,
-        Wire::Tcp | Wire::Tls => ORDER_OFFERED_TCP,
+        Wire::Tcp | Wire::Tls | Wire::Hec(_) => ORDER_OFFERED_TCP,
     };
     let rate = (one_worker(lab)? * offered) as u64;
     let template = ORDER.replace("@LISTEN@", scheme);
@@ -208,7 +208,7 @@ fn order(lab: &BenchHarness, wire: Wire, user: User) -> Result<Vec<ScenarioCheck
     let (events, least) = match (wire, user) {
         (Wire::Udp, User::Ours) => (ORDERED_EVENTS / 10 * 11, ORDERED_EVENTS),
         (Wire::Udp, User::Nobody) => (ORDERED_EVENTS / 10 * 11, ORDERED_EVENTS / 2),
-        (Wire::Tcp | Wire::Tls, _) => (ORDERED_EVENTS / 10, ORDERED_EVENTS / 10),
+        (Wire::Tcp | Wire::Tls | Wire::Hec(_), _) => (ORDERED_EVENTS / 10, ORDERED_EVENTS / 10),
     };
     let mut load = Command::new(&lab.inrush);
     load.args(["load", &to, "--json", "--drain-timeout=120s"])

@@ -1,5 +1,6 @@
 //! Makes a configuration of what another collector was configured with: Splunk Connect for Syslog
-//! (SC4S) 3.45, by its `env_file` and its context files.
+//! (SC4S) 3.45, by its `env_file` and its context files; a Splunk heavy forwarder, by its `.conf`
+//! files.
 //!
 //! What can be carried over is; everything else is named, with the reason. Nothing is read or
 //! written here: texts come in, texts go out.
@@ -8,9 +9,11 @@
 mod context;
 mod environment;
 mod sources;
+mod splunk;
 mod yaml;
 
 pub use context::ContextFiles;
+pub use splunk::{SplunkFiles, splunk};
 
 /// Something that was not carried over.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -601,3 +601,66 @@ fn a_token_is_made_at_the_first_start_and_kept() {
     assert_eq!(hec.event(r#"{"event":"a"}"#).status, 200);
     assert!(!inrush.stderr().contains(&token));
 }
+
+#[test]
+fn a_text_may_give_its_own_time() {
+    let inrush = Inrush::start(&collector("", ""));
+    let mut hec = client(&inrush);
+    let text = r#"{"event":"2023-11-14T22:13:20.5Z host app: text"}"#;
+    assert_eq!(
+        hec.ask("event?auto_extract_timestamp=true", "", text)
+            .status,
+        200
+    );
+    assert_eq!(inrush.collected(1)[0]["time"], "2023-11-14T22:13:20.500Z");
+    let target = "event?auto_extract_timestamp=true&time=1700000001";
+    assert_eq!(hec.ask(target, "", text).status, 200);
+    assert_eq!(inrush.collected(2)[1]["time"], "2023-11-14T22:13:21.000Z");
+}
+
+#[test]
+fn pages_of_an_origin_may_send_if_the_configuration_says_so() {
+    let cors = "cors: { origins: [\"https://*.example.com\"], headers: [Authorization] }";
+    let inrush = Inrush::start(&collector("", cors));
+    let mut hec = client(&inrush);
+    let target = "OPTIONS /services/collector/event";
+    let reply = hec.ask(target, "Origin: https://app.example.com\r\n", "");
+    for field in [
+        "Access-Control-Allow-Origin: https://app.example.com",
+        "Access-Control-Allow-Headers: Authorization",
+    ] {
+        assert!(reply.head.contains(field), "{}", reply.head);
+    }
+    let reply = hec.ask(target, "Origin: https://example.org\r\n", "");
+    assert!(reply.status == 200 && !reply.head.contains("Access-Control"));
+}
+
+#[test]
+fn a_token_that_has_used_its_rate_is_busy() {
+    let inrush = Inrush::start(&collector(", rate: 1kB", ""));
+    let mut hec = client(&inrush);
+    let body = format!(r#"{{"event":"{}"}}"#, "x".repeat(100_000));
+    assert_eq!(hec.event(&body).brief(), (200, Some(0)));
+    assert_eq!(hec.event(&body).brief(), (503, Some(9)));
+    assert_eq!(inrush.collected(1).len(), 1);
+}
+
+#[test]
+fn a_long_event_may_come_in_many_small_pieces() {
+    let inrush = Inrush::start(&collector("", ""));
+    let mut hec = client(&inrush);
+    let long = "l".repeat(1_000_000);
+    let body = format!(r#"{{"event":"{long}"}}{{"event":"b"}}"#);
+    for fields in ["", "Content-Encoding: gzip\r\n"] {
+        let body = match fields {
+            "" => body.clone().into_bytes(),
+            _ => gzip(&body),
+        };
+        for piece in hec.request("event", fields, &body).chunks(7_001) {
+            hec.send(piece);
+        }
+        assert_eq!(hec.answer().brief(), (200, Some(0)));
+    }
+    let texts = texts(&inrush, 4);
+    assert_eq!((texts[2].len(), texts[3].as_str()), (1_000_000, "b"));
+}

@@ -35,6 +35,7 @@ pub struct Inrush {
     tcp: Option<String>,
     udp: Option<String>,
     tls: Option<String>,
+    http: Option<String>,
     /// The destination whose account is asked for; the only destination if none is named.
     destination: Option<String>,
 }
@@ -79,12 +80,14 @@ impl Inrush {
             .trim()
             .to_owned();
         let (tcp, udp, tls) = (listening("tcp"), listening("udp"), listening("tls"));
+        let http = listening("http");
         Ok(Self {
             process,
             admin,
             tcp,
             udp,
             tls,
+            http,
             destination: None,
         })
     }
@@ -203,6 +206,7 @@ impl BenchSubject for Inrush {
             Wire::Tcp => &self.tcp,
             Wire::Udp => &self.udp,
             Wire::Tls => &self.tls,
+            Wire::Hec(_) => &self.http,
         };
         address
             .clone()

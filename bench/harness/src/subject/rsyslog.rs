@@ -123,7 +123,7 @@ impl BenchSubject for Rsyslog {
         let used = process_cpu(self.pid())?.total_us() - before;
         let kernel_dropped = match self.wire {
             Wire::Udp => udp_dropped(self.port)?,
-            Wire::Tcp | Wire::Tls => 0,
+            Wire::Tcp | Wire::Tls | Wire::Hec(_) => 0,
         };
         let pending = u64::from(used > IDLE_US_MAX);
         Ok(SubjectProgress {

@@ -122,7 +122,7 @@ impl BenchSubject for SyslogNg {
         let delivered = parse_delivered(&self.stats()?).context("syslog-ng's stats")?;
         let kernel_dropped = match self.wire {
             Wire::Udp => udp_dropped(self.port)?,
-            Wire::Tcp | Wire::Tls => 0,
+            Wire::Tcp | Wire::Tls | Wire::Hec(_) => 0,
         };
         Ok(SubjectProgress {
             delivered,

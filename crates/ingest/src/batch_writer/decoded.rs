@@ -13,10 +13,10 @@ use std::sync::Arc;
 use inrush_codec::Frame;
 use inrush_event::{
     Anomalies, BatchBuilder, ClassId, ClassInfo, ClassList, EventText, Extra, ExtraKey, Record,
-    Span,
+    Span, Timestamp,
 };
 
-use super::intake::FrameIntake;
+use super::intake::{FrameIntake, FrameOrigin};
 
 /// Classes of decoded events in a batch, at most. A sender with a `source` for each event would
 /// else make thousands of them.
@@ -231,6 +231,18 @@ impl FrameIntake<'_> {
             fill(event);
         });
         self.processor = processor;
+    }
+
+    /// The time in the header of a text, as for syslog; none where it has no header.
+    pub fn time_in(&mut self, text: Span) -> Timestamp {
+        let FrameOrigin {
+            ip, peer, received, ..
+        } = self.from;
+        let mut record = Record::unparsed(text, received, peer, Anomalies::NONE);
+        if let Some(processor) = &mut self.processor {
+            processor.parse(self.arena, &mut record, ip);
+        }
+        record.event_time
     }
 
     /// Takes an event that its source has decoded: nothing of it is parsed or recognised. `text` is

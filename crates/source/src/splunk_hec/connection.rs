@@ -55,6 +55,9 @@ const BODY_MAX: Duration = Duration::from_secs(60);
 /// A request that waits for room in the queue looks for it this often.
 const RETRY: Duration = Duration::from_millis(5);
 
+/// From so many bytes of an unfinished event on, more is gathered before it is shown again.
+const GATHER_BYTES_MIN: usize = 256 * 1024;
+
 /// Buffers larger than this are given back once they are empty.
 const IDLE_BYTES: usize = 4096;
 
@@ -80,6 +83,8 @@ pub(super) struct OpenRequest {
     pub(super) unseen: usize,
     /// Bytes that were shown and are to be shown again.
     pub(super) kept: usize,
+    /// Bytes of a long event that wait for more.
+    pub(super) later: Vec<u8>,
     pub(super) events: u64,
     /// Fault that it is answered with.
     pub(super) fault: Option<ReplyContent>,
@@ -97,6 +102,29 @@ impl OpenRequest {
         self.fault.get_or_insert(content);
         self.body.give_up();
         (self.unseen, self.kept) = (0, 0);
+        self.later = Vec::new();
+    }
+
+    /// True if so much of an event has come that more is gathered before it is shown again.
+    fn gathers(&self) -> bool {
+        self.kept >= GATHER_BYTES_MIN
+    }
+
+    /// Gathers the first `filled` bytes of the room: what is shown again with each byte of a peer
+    /// that is slow would cost as much as all of it. Returns how many are to be shown now.
+    fn gather(&mut self, room: &mut [u8], filled: usize) -> usize {
+        let ended = self.body.is_ended();
+        if self.later.is_empty() && (ended || !self.gathers()) {
+            return filled;
+        }
+        self.later.extend_from_slice(&room[..filled]);
+        let least = (self.kept / 4).min(room.len() / 2);
+        if self.later.len() < least && !ended {
+            return 0;
+        }
+        let gathered = std::mem::take(&mut self.later);
+        room[..gathered.len()].copy_from_slice(&gathered);
+        gathered.len()
     }
 
     /// True if its body has ended and all of it was shown.
@@ -107,7 +135,7 @@ impl OpenRequest {
     /// True if it waits for room in the queue. One that has waited too long is busy; a body under
     /// way waits as long as it takes.
     fn waits(&mut self, has_room: bool, now: Instant) -> bool {
-        if has_room || self.fault.is_some() {
+        if has_room || self.fault.is_some() || self.upload.is_none() {
             (self.admitted, self.waits_since) = (true, None);
             return false;
         }
@@ -212,6 +240,7 @@ impl HecConnection {
                 ack_id: None,
                 close: true,
                 head_only: false,
+                cors: String::new(),
                 old: false,
             },
             ack: None,
@@ -265,11 +294,16 @@ impl HecConnection {
         let RequestStage::Body(request) = &mut self.stage else {
             return 0;
         };
+        // The other half is for what was gathered before.
+        let half = match request.gathers() {
+            true => room.len() / 2,
+            false => room.len(),
+        };
         let taken = request.body.take(room, shown).and_then(|taken| {
             if let Some(behind) = taken.behind {
                 put_back(&mut self.ahead, &room[behind..shown]);
             }
-            Ok(taken.filled + request.body.inflate(&mut room[taken.filled..])?)
+            Ok(taken.filled + request.body.inflate(&mut room[taken.filled..half])?)
         });
         self.due = (!request.body.is_ended()).then(|| Instant::now() + BODY_MAX);
         if let (Some((_, _, body)), Ok(filled)) = (&mut request.poll, &taken) {
@@ -283,6 +317,10 @@ impl HecConnection {
         match taken {
             Ok(_) if request.fault.is_some() => 0,
             Ok(filled) => {
+                if let Some((upload, _)) = &request.upload {
+                    upload.token.rate.charge(filled);
+                }
+                let filled = request.gather(room, filled);
                 request.unseen += filled;
                 filled
             }
@@ -453,20 +491,26 @@ impl AnsweringConnection for HecConnection {
         {
             return StreamRead::Data(self.take_body(room, 0));
         }
+        let window = match &self.stage {
+            RequestStage::Body(request) if request.gathers() => {
+                request.body.read_bytes(room.len() / 2)
+            }
+            RequestStage::Body(request) => request.body.read_bytes(room.len()),
+            _ => room.len(),
+        };
         let outcome = match self.ahead.is_empty() {
             true => {
-                let window = match &self.stage {
-                    RequestStage::Body(request) => request.body.read_bytes(room.len()),
-                    _ => room.len(),
-                };
                 // Under TLS what is decrypted at once must fit.
                 let cipher_bytes = window.min(cipher.len());
                 connection.read(&mut room[..window], &mut cipher[..cipher_bytes])
             }
             false => {
-                let count = self.ahead.len().min(room.len());
+                let count = self.ahead.len().min(window);
                 room[..count].copy_from_slice(&self.ahead[..count]);
                 self.ahead.drain(..count);
+                if self.ahead.is_empty() {
+                    self.ahead = Vec::new();
+                }
                 StreamRead::Data(count)
             }
         };
@@ -658,7 +702,7 @@ impl StreamDecoder for HecConnection {
 
     fn buffered_bytes(&self) -> usize {
         let body = match &self.stage {
-            RequestStage::Body(request) => request.body.memory_bytes(),
+            RequestStage::Body(request) => request.body.memory_bytes() + request.later.capacity(),
             RequestStage::Head | RequestStage::Closed(_) => 0,
         };
         self.out.capacity() + self.head.capacity() + self.ahead.capacity() + body

@@ -158,6 +158,14 @@ impl EventTaker<'_, '_> {
             // A metric: its fields are all that it has.
             EventValue::Absent => (Span::EMPTY, envelope.fields),
         };
+        let found = match (envelope.time, envelope.event) {
+            (EnvelopeTime::Absent, EventValue::Text(text))
+                if defaults.extracts_time && !text.escaped =>
+            {
+                self.frames.time_in(text.span)
+            }
+            _ => Timestamp::NONE,
+        };
         let mut bytes = 0;
         self.frames.take_decoded(span, names, |mut event| {
             event.record.format = Format::Hec;
@@ -168,7 +176,8 @@ impl EventTaker<'_, '_> {
             {
                 event.append(AppendedPart::Text, |out| text.push(arena, out));
             }
-            time(envelope, defaults.time, &mut event);
+            let default = defaults.time.unwrap_or(found);
+            time(envelope, default, &mut event);
             host(arena, envelope, defaults, &mut event);
             if std::str::from_utf8(envelope.object.of(arena)).is_err() {
                 event.record.anomalies.insert(Anomalies::NOT_UTF8);
@@ -251,14 +260,14 @@ fn text(arena: &[u8], text: EnvelopeText) -> std::borrow::Cow<'_, [u8]> {
 }
 
 /// The time of the object, or of its request; one out of reach leaves the time of receipt.
-fn time(envelope: &Envelope, default: Option<Timestamp>, event: &mut DecodedEvent<'_>) {
+fn time(envelope: &Envelope, default: Timestamp, event: &mut DecodedEvent<'_>) {
     match envelope.time {
         EnvelopeTime::At(at) => {
             event.record.event_time = at;
             event.record.proc_id = envelope.time_text;
         }
         EnvelopeTime::Far => event.record.anomalies.insert(Anomalies::TIME_SKEWED),
-        EnvelopeTime::Absent => event.record.event_time = default.unwrap_or(Timestamp::NONE),
+        EnvelopeTime::Absent => event.record.event_time = default,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use inrush_codec::hec::HecAnswer;
 use inrush_event::Timestamp;
@@ -37,6 +38,13 @@ impl RequestOpening {
     }
 }
 
+/// Fields for the browser whose page sends, if it may.
+fn cors_fields(head: &RequestHead<'_>, settings: &HecSettings) -> String {
+    let preflight = head.method == "OPTIONS";
+    let fields = |origin| settings.cors.fields(origin, preflight, "POST, OPTIONS");
+    head.field("origin").and_then(fields).unwrap_or_default()
+}
+
 impl HecConnection {
     /// Begins the request of a head.
     pub(super) fn begin(&mut self, head: &RequestHead<'_>, connection: &Connection) {
@@ -48,6 +56,7 @@ impl HecConnection {
             ack_id: None,
             close: !head.keep_alive || stopping,
             head_only: head.method == "HEAD",
+            cors: cors_fields(head, &settings),
             old: head.is_old,
         };
         let RequestOpening {
@@ -88,6 +97,7 @@ impl HecConnection {
             reply,
             unseen: 0,
             kept: 0,
+            later: Vec::new(),
             events: 0,
             fault,
             refused: false,
@@ -147,6 +157,13 @@ impl HecConnection {
         let token = &upload.token;
         let now = Timestamp::now().0.max(0);
         token.counts.last_seen.set(now as u64);
+        if !token.rate.admits(Instant::now()) {
+            return RequestOpening {
+                fault: Some(ReplyContent::Hec(settings.busy, None)),
+                upload: Some(upload),
+                ..RequestOpening::default()
+            };
+        }
         let acks = &self.shared.acks;
         let ack = upload
             .channel

@@ -13,6 +13,7 @@ use inrush_transport::config::{HttpListenAddrs, ListenAddr, StreamOptions, TlsSe
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::cors::CorsOptions;
 use super::running::RunningHec;
 use crate::options::{OptionProblem, SourceOptions};
 use crate::{Source, SourceServices, StartedSource};
@@ -57,6 +58,9 @@ pub struct SplunkHecSource {
     /// Answer when there is no room.
     #[serde(default)]
     pub busy: BusyAnswer,
+    /// Pages whose scripts may send from a browser. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cors: Option<CorsOptions>,
     /// Distance of an event's time from the time at which it was received, at most. The event is
     /// kept as it is, flagged `time_skewed` and counted. `0s`: it may be anything.
     #[serde(default = "time_skew_default")]
@@ -107,6 +111,10 @@ pub struct TokenOptions {
     /// The host of its events that name none.
     #[serde(default)]
     pub host: HostRule,
+    /// Bytes of bodies a second, at most; requests beyond are answered 503, code 9. Default: no
+    /// bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<ByteSize>,
     /// Gives requests an `ackId`, by which their client can ask whether their events are safe.
     /// They need a channel then.
     #[serde(default)]

@@ -70,6 +70,8 @@ pub(super) struct EventDefaults {
     pub(super) host: Vec<u8>,
     /// Time, if the query gives one.
     pub(super) time: Option<Timestamp>,
+    /// True if the time of an event that has none is looked for in its text.
+    pub(super) extracts_time: bool,
 }
 
 /// Request with a body of events.
@@ -122,6 +124,9 @@ impl<'a> RequestQuery<'a> {
                 "source" => read.names.source = bytes(),
                 "sourcetype" => read.names.sourcetype = bytes(),
                 "host" => read.names.host = bytes(),
+                "auto_extract_timestamp" => {
+                    read.names.extracts_time = matches!(&*value, "true" | "1");
+                }
                 "time" => match epoch(value.as_bytes()) {
                     Ok(EnvelopeTime::At(at)) => read.names.time = Some(at),
                     Ok(_) => {}
@@ -233,6 +238,7 @@ fn defaults(
         source: or(query.source, &token.source),
         host,
         time: query.time,
+        extracts_time: query.extracts_time && query.time.is_none(),
     }
 }
 

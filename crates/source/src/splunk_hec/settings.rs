@@ -14,6 +14,7 @@ use inrush_queue::Log;
 
 use super::acks::AckTable;
 use super::connection::HecConnection;
+use super::cors::CorsOptions;
 use super::options::{BusyAnswer, SplunkHecSource};
 use super::tokens::TokenTable;
 use crate::stream::{ConnectionDecoder, ConnectionDecoders};
@@ -41,6 +42,8 @@ pub(super) struct HecSettings {
     pub(super) busy: HecAnswer,
     /// Answer when there is no room for an acknowledgement.
     pub(super) busy_acks: HecAnswer,
+    /// Pages whose scripts may send.
+    pub(super) cors: CorsOptions,
     /// Proxies whose `X-Forwarded-For` is believed.
     pub(super) proxies: Vec<Network>,
 }
@@ -70,6 +73,7 @@ impl HecSettings {
                 BusyAnswer::ServiceUnavailable => HecAnswer::Busy,
                 BusyAnswer::TooManyRequests => HecAnswer::AckAtCapacity,
             },
+            cors: options.cors.clone().unwrap_or_default(),
             proxies: options.stream.trusted_proxies.clone().unwrap_or_default(),
         })
     }

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use inrush_codec::hec::HecAnswer;
 use inrush_event::{Counter, Secret};
@@ -53,6 +54,8 @@ pub(super) struct HecToken {
     pub(super) query_string_auth: bool,
     /// True if packs are asked about its events.
     pub(super) packs: bool,
+    /// Bound of its bytes.
+    pub(super) rate: RateLimit,
     /// Counts.
     pub(super) counts: Arc<TokenCounts>,
 }
@@ -61,6 +64,41 @@ impl HecToken {
     /// True if its events may go to an index that they name.
     pub(super) fn allows(&self, index: &[u8]) -> bool {
         self.indexes.is_empty() || self.indexes.iter().any(|one| one == index)
+    }
+}
+
+/// Bound of the bytes of a token: a bucket of one second.
+pub(super) struct RateLimit {
+    /// Bytes a second; `None`: no bound.
+    rate: Option<f64>,
+    /// Time of the last look, and the bytes that may still come. A body goes beyond by itself.
+    left: Mutex<(Instant, f64)>,
+}
+
+impl RateLimit {
+    fn new(bytes_a_second: Option<u64>) -> Self {
+        let rate = bytes_a_second.map(|bytes| bytes as f64);
+        Self {
+            rate,
+            left: Mutex::new((Instant::now(), rate.unwrap_or_default())),
+        }
+    }
+
+    /// True if a request may come at `now`.
+    pub(super) fn admits(&self, now: Instant) -> bool {
+        let Some(rate) = self.rate else { return true };
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let (before, bytes) = *left;
+        let earned = now.saturating_duration_since(before).as_secs_f64() * rate;
+        *left = (now, (bytes + earned).min(rate));
+        left.1 > 0.0
+    }
+
+    /// Takes off the bytes that came.
+    pub(super) fn charge(&self, bytes: usize) {
+        if self.rate.is_some() {
+            self.left.lock().unwrap_or_else(PoisonError::into_inner).1 -= bytes as f64;
+        }
     }
 }
 
@@ -177,6 +215,7 @@ impl TokenTable {
                 ack: one.ack,
                 query_string_auth: one.query_string_auth,
                 packs: one.packs,
+                rate: RateLimit::new(one.rate.map(|rate| rate.0)),
             };
             let secret = secret(one, data_dir)?;
             let digest = table.digest(secret.expose().as_bytes());
@@ -204,5 +243,23 @@ impl TokenTable {
         let mut all: Vec<_> = self.tokens.values().cloned().collect();
         all.sort_by(|one, other| one.name.cmp(&other.name));
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_bound_lets_a_second_of_bytes_through_and_what_comes_later() {
+        let limit = RateLimit::new(Some(1000));
+        let now = Instant::now();
+        assert!(limit.admits(now));
+        limit.charge(1500);
+        assert!(!limit.admits(now) && !limit.admits(now + Duration::from_millis(400)));
+        assert!(limit.admits(now + Duration::from_millis(600)));
+        assert!(RateLimit::new(None).admits(now));
     }
 }
