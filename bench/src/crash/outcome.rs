@@ -131,7 +131,7 @@ fn checks(runs: &[CrashRun]) -> Vec<ScenarioCheck> {
         none(
             "no acknowledged event is lost",
             sum(|r| r.acked_lost),
-            format!("{} acknowledged over RELP", sum(|r| r.acked)),
+            format!("{} acknowledged", sum(|r| r.acked)),
         ),
         none(
             &format!("no event over TCP that was accepted more than {promise} ms before is lost"),

@@ -161,7 +161,7 @@ fn checks(runs: &[FaultsRun]) -> Vec<ScenarioCheck> {
     let none = |what: &str, bad: u64, of: String| {
         ScenarioCheck::new(what, format!("{bad} of {of}"), bad == 0)
     };
-    let acked = || format!("{} acknowledged over RELP", sum(|r| r.acked));
+    let acked = || format!("{} acknowledged", sum(|r| r.acked));
     vec![
         none(
             "no acknowledged event is missing in the store",
