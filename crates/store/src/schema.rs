@@ -26,6 +26,9 @@ pub const TLS_CLIENT: &str = "tls_client";
 /// make one either.
 pub const RAW_BASE64: &str = "raw_base64";
 
+/// Key in `fields` of the source that a client of an HTTP Event Collector gave.
+pub const EVENT_SOURCE: &str = "event_source";
+
 /// A time in nanoseconds since 1970, UTC.
 pub fn time_type() -> DataType {
     DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))

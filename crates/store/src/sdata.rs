@@ -1,4 +1,7 @@
-//! The parameters of STRUCTURED-DATA (RFC 5424 section 6.3) as keys and values.
+//! The parameters of STRUCTURED-DATA (RFC 5424 section 6.3), and the indexed fields of events of a
+//! collector, as keys and values.
+
+use crate::schema::{EVENT_SOURCE, RAW_BASE64, TLS_CLIENT};
 
 /// Keys of one event at most: what a hostile sender packs into a message beyond is still in `raw`.
 const PARAMS_MAX: usize = 256;
@@ -45,11 +48,17 @@ pub(crate) fn each_param(sdata: &str, each: &mut dyn FnMut(&str, &str)) {
 }
 
 /// Calls `each` with the name and each value of every indexed field of an event of a collector
-/// (RFC 8259: an object of strings, numbers and lists of these).
+/// (RFC 8259: an object of strings, numbers and lists of these). A name that is one of ours gets
+/// `fields.` before it, so that no sender can make ours.
 pub(crate) fn each_field(fields: &str, each: &mut dyn FnMut(&str, &str)) {
     use serde_json::Value;
     let fields: serde_json::Map<String, Value> = serde_json::from_str(fields).unwrap_or_default();
     for (name, value) in fields.iter().take(PARAMS_MAX) {
+        let ours = [TLS_CLIENT, RAW_BASE64, EVENT_SOURCE].contains(&name.as_str());
+        let name = match ours {
+            true => &format!("fields.{name}"),
+            false => name,
+        };
         let values = match value {
             Value::Array(values) => values.as_slice(),
             one => std::slice::from_ref(one),
@@ -90,6 +99,25 @@ mod tests {
             found.push((key.to_owned(), value.to_owned()))
         });
         found
+    }
+
+    #[test]
+    fn fields_of_a_collector_are_values_and_none_is_one_of_ours() {
+        let fields = r#"{"k":["a","b"],"n":1.5,"yes":true,"tls_client":"forged"}"#;
+        let mut found = Vec::new();
+        each_field(fields, &mut |key, value| {
+            found.push(format!("{key}={value}"))
+        });
+        found.sort();
+        let wanted = [
+            "fields.tls_client=forged",
+            "k=a",
+            "k=b",
+            "n=1.5",
+            "yes=true",
+        ];
+        assert_eq!(found, wanted);
+        each_field("{", &mut |_, _| panic!("nothing is in it"));
     }
 
     #[test]

@@ -409,34 +409,41 @@ fn no_token_is_on_disk_or_in_the_log() {
     }
 }
 
+/// Sends until the queue is full; the answer then, and the events that were taken before.
+fn fill_queue(hec: &mut HecClient) -> (HecReply, u64) {
+    let text = "x".repeat(100_000);
+    let mut warned = false;
+    for taken in 0..1000 {
+        let answer = hec.event(format!(r#"{{"event":"{taken} {text}"}}"#));
+        if answer.status != 200 {
+            assert!(warned, "no warning before it was full");
+            return (answer, taken);
+        }
+        warned |= answer.code() == Some(24);
+    }
+    panic!("the queue is never full");
+}
+
 #[test]
 fn a_full_queue_answers_busy_and_takes_nothing() {
-    let splunk = Hec::start();
-    splunk.otherwise(Some(Reply::busy(1)));
-    let config = forwarder(&splunk.url(), "").replace("tokens:", "busy_after: 50ms\n    tokens:")
-        + "queue: { durability: memory, memory_bytes: 4MiB }\n";
-    let inrush = Inrush::start(&config);
-    let mut hec = client(&inrush);
-    let text = "x".repeat(100_000);
-    let (mut taken, mut reply) = (0, None);
-    for n in 0..1000 {
-        let answer = hec.event(format!(r#"{{"event":"{n} {text}"}}"#));
-        if answer.status == 503 {
-            reply = Some(answer);
-            break;
-        }
-        assert_eq!(answer.status, 200);
-        taken += 1;
+    for (busy, wanted) in [("503", (503, Some(9))), ("429", (429, Some(26)))] {
+        let splunk = Hec::start();
+        splunk.otherwise(Some(Reply::busy(1)));
+        let options = format!("busy_after: 50ms\n    busy: \"{busy}\"\n    tokens:");
+        let config = forwarder(&splunk.url(), "").replace("tokens:", &options)
+            + "queue: { durability: memory, memory_bytes: 32MiB }\n";
+        let inrush = Inrush::start(&config);
+        let mut hec = client(&inrush);
+        let (reply, taken) = fill_queue(&mut hec);
+        assert_eq!(reply.brief(), wanted);
+        assert!(reply.head.contains("Retry-After"), "{}", reply.head);
+        let health = hec.ask("GET /services/collector/health", "", "");
+        assert_eq!(health.brief(), (503, Some(18)));
+        splunk.otherwise(None);
+        let ledger = inrush.conserved(taken);
+        assert_eq!(ledger.sources["hec"].received, taken);
+        assert_eq!(hec.event(r#"{"event":"again"}"#).status, 200);
     }
-    let reply = reply.expect("503");
-    assert_eq!(reply.code(), Some(9));
-    assert!(reply.head.contains("Retry-After"), "{}", reply.head);
-    let health = hec.ask("GET /services/collector/health", "", "");
-    assert_eq!(health.brief(), (503, Some(18)));
-    splunk.otherwise(None);
-    let ledger = inrush.conserved(taken);
-    assert_eq!(ledger.sources["hec"].received, taken);
-    assert_eq!(hec.event(r#"{"event":"again"}"#).status, 200);
 }
 
 #[test]
@@ -663,4 +670,31 @@ fn a_long_event_may_come_in_many_small_pieces() {
     }
     let texts = texts(&inrush, 4);
     assert_eq!((texts[2].len(), texts[3].as_str()), (1_000_000, "b"));
+}
+
+#[test]
+fn events_are_found_in_the_store_by_their_fields() {
+    let config = collector(", source: src", "").replace(
+        "out: { type: file, path: \"{dir}/out.jsonl\" }",
+        "kept: { type: store, flush_after: 100ms }",
+    );
+    let inrush = Inrush::start(&config);
+    let mut hec = client(&inrush);
+    let body = r#"{"event":"red fox","fields":{"colour":"red","n":[1,2]}}{"event":"blue fox"}"#;
+    assert_eq!(hec.event(body).status, 200);
+    for (query, texts) in [
+        ("colour=red", vec!["red fox"]),
+        ("event_source=src fox", vec!["blue fox", "red fox"]),
+        ("n=1 fox", vec!["red fox"]),
+    ] {
+        let path = format!(
+            "/api/v1/search?q={}",
+            query.replace(' ', "%20").replace('=', "%3D")
+        );
+        eventually(query, || {
+            let found = inrush.http("GET", &path).body;
+            let is_there = |text: &&str| found.contains(*text);
+            texts.iter().all(is_there).then_some(())
+        });
+    }
 }

@@ -22,6 +22,7 @@ mod hardship;
 mod hec;
 mod hec_answers;
 mod hec_balanced;
+mod hec_clients;
 mod hec_fates;
 mod hec_flight;
 mod hec_server;

@@ -12,15 +12,15 @@ use super::{json_escape, push_base64};
 
 /// Encodes events as JSON lines. Keep one a thread: it remembers the second it last rendered.
 ///
-/// Fields, in this order, absent ones left out: `time` (the event's own time, RFC 3339 in UTC with
-/// milliseconds; the receive time where the sender gave none), `received` (nanoseconds), `host`
-/// (the sender's address where none was sent), `source`, `sourcetype`, `index`, `vendor`,
-/// `product`, `class`, `app`, `proc_id`,
-/// `msg_id`, `facility`, `severity` (keywords), `sdata`, `fields` (of an event of an HTTP Event
-/// Collector, as they were written), `message`, `raw`, `sender`, `protocol`,
-/// `tls_client` (the name in the client's certificate, which was verified), `format`, `anomalies`
-/// (a list of names), `raw_base64` (the record as it was received, where it
-/// is not UTF-8).
+/// Fields, in this order, absent ones left out: `time` (the event's own time, RFC 3339 in UTC
+/// with milliseconds; the receive time where the sender gave none), `received` (nanoseconds),
+/// `host` (the sender's address where none was sent), `source`, `event_source` (the one that a
+/// client of an HTTP Event Collector gave), `sourcetype`, `index`, `vendor`, `product`,
+/// `class`, `app`, `proc_id`, `msg_id`, `facility`, `severity` (keywords), `sdata`, `fields`
+/// (of an event of an HTTP Event Collector, as they were written), `message`, `raw`, `sender`,
+/// `protocol`, `tls_client` (the name in the client's certificate, which was verified),
+/// `format`, `anomalies` (a list of names), `raw_base64` (the record as it was received, where
+/// it is not UTF-8).
 #[derive(Default)]
 pub struct JsonLines {
     event_second: RenderedSecond,
@@ -77,6 +77,9 @@ fn push_names(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
         _ => push_text(out, b",\"host\":\"", batch.get(record.host)),
     }
     push_text(out, b",\"source\":\"", batch.source().name.as_bytes());
+    if record.format == Format::Hec {
+        push_text(out, b",\"event_source\":\"", names.source);
+    }
     push_text(out, b",\"sourcetype\":\"", names.sourcetype);
     push_text(out, b",\"index\":\"", names.index);
     push_text(out, b",\"vendor\":\"", names.vendor);
