@@ -184,7 +184,7 @@ fn listeners(config: &Config, root: &YamlNode, findings: &mut Findings) {
     }
 }
 
-/// Where the addresses of a source are written: one, or a list.
+/// The way in which the addresses of a source are written: one, or a list.
 fn listen_nodes(source: &YamlNode) -> &[YamlNode] {
     let listen = source.get("listen");
     listen.map_or(&[], |listen| match listen.items() {

@@ -159,7 +159,7 @@ impl LoadTarget {
 /// Options of `inrush load`; the names follow loggen's.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Where to send: HOST:PORT, or tcp://, udp://, tls://, relp:// or relps://HOST:PORT, or
+    /// The receiver: HOST:PORT, or tcp://, udp://, tls://, relp:// or relps://HOST:PORT, or
     /// hec:// or hecs://TOKEN@HOST:PORT; IPv6 in brackets
     #[arg(value_name = "TARGET")]
     pub target: LoadTarget,

@@ -58,7 +58,7 @@ pub(crate) struct SenderTally {
     pub(crate) bytes: u64,
     pub(crate) failed: bool,
     pub(crate) faults: Faults,
-    /// What was answered, over RELP or HTTP.
+    /// Counts of the answers, over RELP or HTTP.
     pub(crate) answers: Option<AnswerTally>,
 }
 

@@ -24,7 +24,7 @@ pub struct UdpDemand {
 pub struct OptionProblem {
     /// Its path below the source.
     pub path: String,
-    /// What is wrong with it, with its name.
+    /// The fault of the value, with its name.
     pub words: String,
 }
 

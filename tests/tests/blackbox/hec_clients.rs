@@ -34,7 +34,7 @@ fn run_python(module: &str, inrush: &Inrush, token: &str, script: &str) -> bool 
     true
 }
 
-/// What every event of these clients has in common.
+/// The part that every event of these clients has in common.
 fn assert_named(events: &[Value]) {
     for event in events {
         assert_eq!(event["index"], "main", "{event}");

@@ -92,7 +92,7 @@ impl AckFile {
     /// since 1970.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub(super) fn open(
         data_dir: &Path,
         name: &str,
@@ -123,7 +123,7 @@ impl AckFile {
     /// Writes a number.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub(super) fn push(&mut self, record: &AckRecord) -> io::Result<()> {
         if record.seconds >= self.begun + KEPT_SECONDS / 2 {
             fs::rename(&self.path, older(&self.path))?;

@@ -126,7 +126,7 @@ impl AckTable {
     /// Remembers numbers over a restart, and takes up those of the last process.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub(super) fn remember(&self, data_dir: &Path, name: &str) -> io::Result<()> {
         let (file, records) = AckFile::open(data_dir, name, seconds())?;
         let mut table = self.lock();

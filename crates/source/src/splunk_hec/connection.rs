@@ -410,7 +410,8 @@ impl HecConnection {
         if refused {
             reply.content = ReplyContent::Hec(settings.busy, None);
         }
-        let ack = ack.and_then(|place| match waits {
+        // A part that the queue refused is not to be acknowledged with the rest.
+        let ack = ack.and_then(|place| match waits && !refused {
             true => Some((place, rule)),
             false => {
                 self.shared.acks.forget(&place);
@@ -600,7 +601,7 @@ impl AnsweringConnection for HecConnection {
             return;
         };
         if refused {
-            pending.reply.content = ReplyContent::Hec(HecAnswer::Busy, None);
+            pending.reply.content = ReplyContent::Hec(self.shared.settings().busy, None);
             pending.reply.ack_id = None;
             if let Some((place, _)) = pending.ack.take() {
                 self.shared.acks.forget(&place);

@@ -18,7 +18,7 @@ use super::connection::{
 use super::events::EventReader;
 use super::reply::{HecReply, ReplyContent};
 use super::request::{self, EventUpload, HeadRequest};
-use super::settings::HecSettings;
+use super::settings::{HecSettings, PeerFault};
 
 /// Way in which a request is taken.
 #[derive(Default)]
@@ -134,18 +134,12 @@ impl HecConnection {
                 ..RequestOpening::default()
             },
             HeadRequest::S2s => {
-                let source = &self.shared.name;
-                tracing::warn!(
-                    source,
-                    %peer,
-                    "a Splunk forwarder asks for S2S, which only Splunk speaks: see the guide \
-                     docs/guides/hec-server.md"
-                );
+                self.shared.note_fault(peer, PeerFault::S2s);
                 RequestOpening::refused(ReplyContent::NotFound)
             }
             HeadRequest::Answer(content) => {
                 if content == ReplyContent::Hec(HecAnswer::InvalidToken, None) {
-                    self.shared.note_wrong_token(peer);
+                    self.shared.note_fault(peer, PeerFault::UnknownToken);
                 }
                 RequestOpening::refused(content)
             }

@@ -19,11 +19,11 @@ use super::options::{BusyAnswer, SplunkHecSource};
 use super::tokens::TokenTable;
 use crate::stream::{ConnectionDecoder, ConnectionDecoders};
 
-/// A peer with a wrong token is in the log so often.
-const WRONG_EVERY: Duration = Duration::from_secs(60);
+/// A fault of a peer is logged at most once in this time.
+const NOTED_EVERY: Duration = Duration::from_secs(60);
 
-/// Peers with a wrong token in the log within that time, at most.
-const WRONG_MAX: usize = 64;
+/// Faults logged within that time, at most.
+const NOTED_MAX: usize = 64;
 
 /// Settings of a collector.
 #[derive(Debug)]
@@ -79,6 +79,15 @@ impl HecSettings {
     }
 }
 
+/// A misconfiguration of a peer, which is logged.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum PeerFault {
+    /// Its token is unknown.
+    UnknownToken,
+    /// It is a forwarder that speaks Splunk's own protocol over HTTP.
+    S2s,
+}
+
 /// A collector as its connections share it.
 pub(super) struct HecShared {
     /// Name of the source.
@@ -90,8 +99,8 @@ pub(super) struct HecShared {
     /// Acknowledgements by channel.
     pub(super) acks: AckTable,
     settings: Mutex<Arc<HecSettings>>,
-    /// Peers with a wrong token that the log has, and when it last had them.
-    wrong: Mutex<HashMap<IpAddr, Instant>>,
+    /// Faults of peers that were logged, and the time of the last line.
+    noted: Mutex<HashMap<(IpAddr, PeerFault), Instant>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -106,21 +115,32 @@ impl HecShared {
             stopping: AtomicBool::new(false),
             acks: AckTable::default(),
             settings: Mutex::new(Arc::new(settings)),
-            wrong: Mutex::default(),
+            noted: Mutex::default(),
         }
     }
 
-    /// Says in the log that a peer has a token that nobody knows: once a minute, and never which.
-    pub(super) fn note_wrong_token(&self, peer: IpAddr) {
+    /// Logs a peer's misconfiguration once a minute: the peer needs no token to repeat it.
+    pub(super) fn note_fault(&self, peer: IpAddr, fault: PeerFault) {
         let now = Instant::now();
-        let mut wrong = lock(&self.wrong);
-        wrong.retain(|_, last| now.saturating_duration_since(*last) < WRONG_EVERY);
-        if wrong.contains_key(&peer) || wrong.len() >= WRONG_MAX {
+        let mut noted = lock(&self.noted);
+        noted.retain(|_, last| now.saturating_duration_since(*last) < NOTED_EVERY);
+        if noted.contains_key(&(peer, fault)) || noted.len() >= NOTED_MAX {
             return;
         }
-        wrong.insert(peer, now);
-        drop(wrong);
-        tracing::warn!(source = self.name, %peer, "requests with a token that nobody knows");
+        noted.insert((peer, fault), now);
+        drop(noted);
+        let source = &self.name;
+        match fault {
+            PeerFault::UnknownToken => {
+                tracing::warn!(source, %peer, "requests with a token that nobody knows");
+            }
+            PeerFault::S2s => tracing::warn!(
+                source,
+                %peer,
+                "a Splunk forwarder asks for S2S, which only Splunk speaks: see the guide \
+                 docs/guides/hec-server.md"
+            ),
+        }
     }
 
     /// The settings now.
