@@ -56,7 +56,9 @@ pub mod source;
 pub mod stream;
 mod tally;
 
+use std::io;
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use inrush_codec::{Frame, datagram};
@@ -133,9 +135,16 @@ impl WorkerContext {
         self
     }
 
-    /// Keeps the calling thread, which is the worker, near to what it has.
-    pub fn keep_near(&self) {
-        self.near.keep(self.worker);
+    /// Starts the worker's thread, near to what it has.
+    ///
+    /// # Errors
+    /// The kernel gives no further thread.
+    pub fn spawn(
+        &self,
+        thread: thread::Builder,
+        run: impl FnOnce() + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
+        self.near.spawn(self.worker, thread, run)
     }
 }
 

@@ -5,7 +5,9 @@
 //! there and go back there. Inside a node it goes where the scheduler has room for it. Threads of
 //! the pool help whoever needs it, and destinations take from all: they are free.
 
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
 
 use inrush_event::BatchPool;
 use inrush_transport::nodes::NumaNodes;
@@ -36,9 +38,28 @@ impl NumaPlacement {
         Arc::clone(&self.pools[number % self.pools.len()])
     }
 
-    /// Keeps the calling thread on the `number`-th worker's node.
-    pub fn keep(&self, number: usize) {
-        self.nodes.keep(number);
+    /// Starts a thread on the `number`-th worker's node. It has its name and its processors when
+    /// this returns, so that whoever looks at a process that is ready sees both.
+    ///
+    /// # Errors
+    /// The kernel gives no further thread.
+    pub fn spawn(
+        self: &Arc<Self>,
+        number: usize,
+        thread: thread::Builder,
+        run: impl FnOnce() + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
+        let near = Arc::clone(self);
+        let (placed, is_placed) = mpsc::sync_channel(1);
+        let thread = thread.spawn(move || {
+            near.nodes.keep(number);
+            // There is room for it, and whoever started the thread waits.
+            placed.send(()).ok();
+            run();
+        })?;
+        // An error is a thread that has ended already, which its handle says.
+        is_placed.recv().ok();
+        Ok(thread)
     }
 
     /// Keeps at most so many free arenas, all nodes together.

@@ -11,8 +11,8 @@
 //!
 //! # States
 //! A connection is nameless until `name` has read its PROXY header, then open. `close` removes it.
-//! Where answers are owed there are two more in `answers`: paused, at too many unanswered messages,
-//! and closing.
+//! A connection with answers owed has two more in `answers`: paused, at too many unanswered
+//! messages, and closing.
 //!
 //! # Limits
 //! Last reading: `LAST_READ` at a stop, `LAST_READS` reads of a connection at a source's removal.
@@ -164,11 +164,9 @@ impl StreamWorker {
             napped: None,
             stop_at: None,
         };
+        let context = worker.doors.clone();
         let thread = thread::Builder::new().name(format!("stream-{number}"));
-        let thread = thread.spawn(move || {
-            worker.doors.keep_near();
-            worker.run();
-        })?;
+        let thread = context.spawn(thread, move || worker.run())?;
         let handle = WorkerHandle {
             orders,
             waker,

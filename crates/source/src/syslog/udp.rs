@@ -84,10 +84,7 @@ impl UdpWorker {
             stop_at: None,
             shared,
         };
-        let thread = thread.spawn(move || {
-            doors.keep_near();
-            worker.run();
-        })?;
+        let thread = doors.spawn(thread, move || worker.run())?;
         Ok(Self {
             stop,
             waker,
