@@ -355,6 +355,7 @@ impl BatchWriter {
     }
 
     /// Intake of an origin's frames into the batch, and beside it the answers that are owed.
+    #[inline(always)]
     fn intake(&mut self, origin: &Origin, now: Now) -> (FrameIntake<'_>, &mut PendingAcks) {
         let from = FrameOrigin {
             ip: origin.ip(),

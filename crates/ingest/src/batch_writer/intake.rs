@@ -37,6 +37,8 @@ pub struct FrameIntake<'a> {
 }
 
 impl<'a> FrameIntake<'a> {
+    // Inlined with the rest: made for each datagram, it would go through memory otherwise.
+    #[inline(always)]
     pub(super) fn new(
         open: &'a mut OpenBatch,
         processor: Option<&'a mut EventProcessor>,
@@ -64,7 +66,7 @@ impl<'a> FrameIntake<'a> {
     }
 
     /// Takes a frame as an event.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, Frame { span, anomalies }: Frame) {
         let FrameOrigin { ip, peer, received } = self.from;
         self.events += 1;
@@ -99,6 +101,7 @@ impl<'a> FrameIntake<'a> {
         self.tally.empty += 1;
     }
 
+    #[inline(always)]
     pub(super) fn end(self) {
         let last = (self.records.len() + self.rows.len()).wrapping_sub(1);
         let FrameOrigin { ip, peer, .. } = self.from;

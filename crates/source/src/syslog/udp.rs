@@ -136,7 +136,14 @@ struct UdpLoop {
 impl UdpLoop {
     fn run(mut self) {
         let mut events = Events::with_capacity(4);
-        let local_port = self.receiver.local_addr().port();
+        let local = self.receiver.local_addr();
+        // From datagram to datagram only the address changes.
+        let mut origin = Origin::Peer(Peer {
+            ip: local.ip(),
+            local_port: local.port(),
+            protocol: Protocol::Udp,
+            client: None,
+        });
         loop {
             let stopping = self.stop.load(Ordering::Acquire);
             if stopping && !self.shared {
@@ -160,14 +167,11 @@ impl UdpLoop {
                 self.receiver.fetch(index, self.filler.room());
                 if let Some(datagram) = self.receiver.datagram(index) {
                     self.trickle.read(datagram.bytes.len());
-                    let peer = Origin::Peer(Peer {
-                        ip: datagram.from,
-                        local_port,
-                        protocol: Protocol::Udp,
-                        client: None,
-                    });
+                    if let Origin::Peer(peer) = &mut origin {
+                        peer.ip = datagram.from;
+                    }
                     let (bytes, cut) = (datagram.bytes, datagram.cut);
-                    self.filler.take_datagram(bytes, cut, &peer, now);
+                    self.filler.take_datagram(bytes, cut, &origin, now);
                 }
             }
             self.filler.pace(self.trickle.holds(now.instant));
