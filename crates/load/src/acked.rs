@@ -56,6 +56,10 @@ impl AckedRanges {
 pub(crate) struct AnswerTally {
     /// Messages that were acknowledged.
     pub(crate) acked: AckedRanges,
+    /// Messages that were answered with 200, acknowledged or not.
+    pub(crate) answered: u64,
+    /// Polls for acknowledgements.
+    pub(crate) polls: u64,
     /// Messages that were refused for good.
     pub(crate) refused: u64,
     /// Messages that were sent again.

@@ -278,6 +278,10 @@ pub struct Args {
     /// HEC only: send lines to the raw endpoint, not objects
     #[arg(long)]
     pub raw: bool,
+    /// HEC only: poll for acknowledgements after each request, and count messages as acknowledged
+    /// only then; the token needs `ack`
+    #[arg(long)]
+    pub ack: bool,
 
     /// Print one JSON report on stdout and nothing else
     #[arg(long)]

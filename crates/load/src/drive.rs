@@ -17,6 +17,9 @@ use crate::pace::Pacer;
 /// Milliseconds: the longest wait before looking at the stop flag again.
 const WAIT_MAX_MS: u16 = 100;
 
+/// Milliseconds: the longest wait before looking at the clock again when all is sent.
+const SETTLE_STEP_MS: u16 = 20;
+
 /// Messages and bytes that went on their way in one push.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct PushedCounts {
@@ -43,6 +46,12 @@ pub(crate) trait SendLane {
     }
     /// Sends up to `want` messages, and first whatever was left of a cut one.
     fn push(&mut self, tape: &mut Tape, want: u64, clock: &mut MessageClock) -> PushedCounts;
+    /// True if it owes or is owed something for what was begun, and may still get it.
+    fn unfinished(&self) -> bool {
+        false
+    }
+    /// No more messages are begun.
+    fn begin_no_more(&mut self) {}
 }
 
 /// Messages and bytes that a thread has sent so far, for the progress line and the meter.
@@ -124,6 +133,30 @@ pub(crate) fn drive<L: SendLane>(
     }
 }
 
+/// Finishes what was begun, within `longest`: rests of messages are sent, answers are waited for.
+/// Call it before the clock of the run stops.
+pub(crate) fn settle<L: SendLane>(
+    lanes: &mut [L],
+    tape: &mut Tape,
+    clock: &mut MessageClock,
+    longest: Duration,
+) {
+    let deadline = Instant::now() + longest;
+    lanes.iter_mut().for_each(SendLane::begin_no_more);
+    while lanes.iter().any(SendLane::unfinished) && Instant::now() < deadline {
+        let ready = |lane: &&mut L| lane.unfinished() && !lane.blocked();
+        for lane in lanes.iter_mut().filter(ready) {
+            lane.push(tape, 0, clock);
+        }
+        if lanes
+            .iter()
+            .all(|lane| !lane.unfinished() || lane.blocked())
+        {
+            poll_writable(lanes, SETTLE_STEP_MS);
+        }
+    }
+}
+
 /// Cursor of the round-robin over the lanes.
 struct LaneCursor {
     cursor: usize,
@@ -181,7 +214,7 @@ fn pause<L: SendLane>(lanes: &mut [L], pause_ns: u64, stuck: bool, until: &StopC
 }
 
 /// Asks the kernel which blocked lanes have room, waiting up to `wait_ms` for the first.
-pub(crate) fn poll_writable<L: SendLane>(lanes: &mut [L], wait_ms: u16) {
+fn poll_writable<L: SendLane>(lanes: &mut [L], wait_ms: u16) {
     let blocked = lanes.iter().enumerate().filter(|(_, lane)| lane.blocked());
     let (waiting, mut asked): (Vec<usize>, Vec<PollFd<'_>>) = blocked
         .filter_map(|(i, lane)| Some((i, PollFd::new(lane.fd()?, lane.interest()))))

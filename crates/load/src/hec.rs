@@ -1,41 +1,44 @@
 //! A connection that sends to an HTTP Event Collector: one request at a time, and exact account of
 //! answers.
 //!
-//! A message is *acknowledged* when its request was answered 200, whatever the code. One that is
-//! answered 429 or 5xx is sent again after [`RESEND`]. With `--reconnect`, a connection that breaks
-//! is made again and the request sent again; without, the lane ends.
+//! # What it guarantees
+//! * A message is *answered* when its request was answered 200, whatever the code. A request that
+//!   is answered 429 or 5xx is sent again after [`PAUSE`].
+//! * Without `--ack`, a message is *acknowledged* when it is answered. With `--ack`, the lane has a
+//!   channel, and a message is acknowledged when a poll gives `true` for its `ackId`.
+//! * A poll follows each answer, and then one every [`POLL_STEP`] while numbers are false.
 //!
-//! # The end
-//! Answers are waited for within `--drain-timeout`.
+//! # Limits
+//! [`UNACKNOWLEDGED_MAX`] answered requests wait for their acknowledgement; then the lane sends no
+//! more. A number that stays false is never sent again: it is reported. A collector gives `true`
+//! once only, so the numbers of a poll whose answer is lost with the connection stay false.
 
 use std::io::{self, ErrorKind, Write as _};
-use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use nix::poll::PollFlags;
+use serde_json::Value;
 
-use crate::acked::AnswerTally;
+use crate::answered::{AnsweredLane, LaneDialect, LaneSession, LaneWait, PAUSE};
 use crate::clock::MessageClock;
-use crate::dial::Dialer;
-use crate::drive::{PushedCounts, SendLane, poll_writable};
-use crate::fault::Faults;
+use crate::drive::PushedCounts;
 use crate::message::Tape;
-use crate::run::SenderTally;
-use crate::stream::StreamLink;
-
-/// Pause before a request is sent again, or a connection made again.
-const RESEND: Duration = Duration::from_millis(50);
 
 /// A request that is not full is sent after so long, as collectors do.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Bytes of answers read at once.
-const READ_BYTES: usize = 16 * 1024;
+/// Pause between two polls for the same numbers.
+const POLL_STEP: Duration = Duration::from_millis(50);
+
+/// Answered requests of a lane that are not acknowledged, at most.
+const UNACKNOWLEDGED_MAX: usize = 1000;
 
 /// Fields of an answer at most.
 const FIELDS_MAX: usize = 64;
+
+/// Bytes of an answer at most: far more than a poll for [`UNACKNOWLEDGED_MAX`] numbers has.
+const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
 /// Behaviour of the lanes of a run.
 #[derive(Clone, Debug)]
@@ -48,6 +51,8 @@ pub(crate) struct HecPlan {
     pub(crate) gzip: bool,
     /// True if messages go to the raw endpoint, a line each.
     pub(crate) raw: bool,
+    /// True if acknowledgements are polled for.
+    pub(crate) ack: bool,
     /// True if a lane connects again after a loss.
     pub(crate) reconnect: bool,
     /// Longest wait for the last answers.
@@ -55,137 +60,100 @@ pub(crate) struct HecPlan {
 }
 
 impl HecPlan {
-    /// The head of requests, up to the number of bytes of the body.
-    fn head(&self, authority: &str) -> Vec<u8> {
-        let path = match self.raw {
-            true => "raw",
-            false => "event",
-        };
-        let coding = match self.gzip {
-            true => "Content-Encoding: gzip\r\n",
-            false => "",
-        };
+    /// The head of requests to `path`, up to the number of bytes of the body.
+    fn head(&self, path: &str, authority: &str, more: &str) -> Vec<u8> {
         format!(
             "POST /services/collector/{path} HTTP/1.1\r\nHost: {authority}\r\n\
-             Authorization: Splunk {}\r\nUser-Agent: inrush-load\r\n{coding}Content-Length: ",
+             Authorization: Splunk {}\r\nUser-Agent: inrush-load\r\n{more}Content-Length: ",
             self.token
         )
         .into_bytes()
     }
 }
 
-/// Event that a lane waits for.
+/// One sending connection.
+pub(crate) type HecLane<'a> = AnsweredLane<'a, HecDialect<'a>>;
+
+/// Request that is being sent or waits for its answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum LaneWait {
+enum HecExchange {
     Nothing,
-    /// Room in the kernel.
-    Room,
-    /// The answer.
-    Answer,
-    /// The time to send again.
-    Again(Instant),
+    Events,
+    Poll,
 }
 
-/// One sending connection.
-pub(crate) struct HecLane<'a> {
-    dialer: &'a Dialer,
-    plan: &'a HecPlan,
-    link: Option<StreamLink>,
-    head: Vec<u8>,
+/// An answered request: the number of its acknowledgement, first message, messages.
+struct UnacknowledgedRequest {
     id: u64,
-    quota: u64,
-    begun: u64,
-    /// Messages of which the kernel has taken every byte.
-    written: u64,
-    bytes: u64,
+    first: u64,
+    count: u64,
+}
+
+/// Requests of one lane.
+pub(crate) struct HecDialect<'a> {
+    plan: &'a HecPlan,
+    events_head: Vec<u8>,
+    poll_head: Vec<u8>,
     /// Body of the next request, its messages, and since when the first waits.
     body: Vec<u8>,
     gathered: u64,
     since: Instant,
-    /// The request on its way: bytes, first message, messages.
-    request: Vec<u8>,
+    /// What `out` of the session holds; for events, their first message and their number.
+    exchange: HecExchange,
     first: u64,
     count: u64,
-    taken: usize,
-    input: Vec<u8>,
-    wait: LaneWait,
-    failed: bool,
-    tally: AnswerTally,
-    faults: Faults,
+    unacknowledged: Vec<UnacknowledgedRequest>,
+    /// True if a request was answered since the last poll, which was at `polled`.
+    poll_due: bool,
+    polled: Instant,
 }
 
-impl<'a> HecLane<'a> {
-    /// Sends up to `quota` messages over an established link.
-    pub(crate) fn new(
-        dialer: &'a Dialer,
-        plan: &'a HecPlan,
-        link: StreamLink,
-        id: u64,
-        quota: u64,
-    ) -> Self {
+impl<'a> HecDialect<'a> {
+    /// Requests to the collector at `authority`.
+    pub(crate) fn new(plan: &'a HecPlan, authority: &str) -> Self {
+        let path = match plan.raw {
+            true => "raw",
+            false => "event",
+        };
+        let coding = match plan.gzip {
+            true => "Content-Encoding: gzip\r\n",
+            false => "",
+        };
+        let channel = match plan.ack {
+            true => format!("X-Splunk-Request-Channel: {}\r\n", channel()),
+            false => String::new(),
+        };
         Self {
-            head: plan.head(&dialer.authority()),
-            dialer,
             plan,
-            link: Some(link),
-            id,
-            quota,
-            begun: 0,
-            written: 0,
-            bytes: 0,
+            events_head: plan.head(path, authority, &format!("{coding}{channel}")),
+            poll_head: plan.head("ack", authority, &channel),
             body: Vec::new(),
             gathered: 0,
             since: Instant::now(),
-            request: Vec::new(),
+            exchange: HecExchange::Nothing,
             first: 0,
             count: 0,
-            taken: 0,
-            input: Vec::new(),
-            wait: LaneWait::Nothing,
-            failed: false,
-            tally: AnswerTally::default(),
-            faults: Faults::default(),
+            unacknowledged: Vec::new(),
+            poll_due: false,
+            polled: Instant::now(),
         }
     }
 
-    fn fail(&mut self, error: &io::Error) {
-        self.failed = true;
-        let (id, acked) = (self.id, self.tally.acked.count());
-        let hint = format!("connection {id} ended after {acked} messages were answered");
-        self.faults.io(error, &hint);
-    }
-
-    fn lost(&mut self, error: &io::Error) {
-        self.link = None;
-        self.input.clear();
-        match self.plan.reconnect {
-            true => self.send_again(),
-            false => self.fail(error),
-        }
-    }
-
-    /// Has the request sent from its start, after a moment.
-    fn send_again(&mut self) {
-        self.wait = LaneWait::Again(Instant::now() + RESEND);
-        self.taken = 0;
-        self.tally.resent += self.count;
-    }
-
-    fn redial(&mut self) {
-        match self.dialer.stream() {
-            Ok(link) => {
-                self.tally.reconnects += 1;
-                self.link = Some(link);
-                self.wait = LaneWait::Nothing;
-            }
-            Err(_) => self.wait = LaneWait::Again(Instant::now() + RESEND),
-        }
+    /// True if no message can be gathered before a request is sent.
+    fn full(&self, session: &LaneSession<'_>) -> bool {
+        self.gathered == self.plan.per_request || session.begun == session.quota
     }
 
     /// Gathers messages for the next request; how many.
-    fn gather(&mut self, tape: &mut Tape, want: u64, clock: &mut MessageClock) -> u64 {
+    fn gather(
+        &mut self,
+        session: &mut LaneSession<'_>,
+        tape: &mut Tape,
+        want: u64,
+        clock: &mut MessageClock,
+    ) -> u64 {
         let room = self.plan.per_request - self.gathered;
-        let want = want.min(self.quota - self.begun).min(room);
+        let want = want.min(session.quota - session.begun).min(room);
         if want == 0 {
             return 0;
         }
@@ -193,7 +161,7 @@ impl<'a> HecLane<'a> {
             self.since = Instant::now();
         }
         clock.tick();
-        let slots = tape.load(want, self.id, self.begun, clock);
+        let slots = tape.load(want, session.id, session.begun, clock);
         let messages = slots.len() as u64;
         for slot in slots {
             let message = tape.bytes(&(slot..slot + 1));
@@ -207,18 +175,32 @@ impl<'a> HecLane<'a> {
             }
         }
         tape.advance(messages as usize);
-        self.begun += messages;
+        session.begun += messages;
         self.gathered += messages;
         messages
     }
 
-    /// Makes a request of what was gathered, if it is full or was gathered for long enough.
-    fn begin(&mut self, at_once: bool) -> io::Result<()> {
-        let full = self.gathered == self.plan.per_request || self.begun == self.quota;
-        let due = at_once || full || self.since.elapsed() >= LINGER;
-        if self.count > 0 || self.gathered == 0 || !due {
+    /// Makes the next request, if one is due.
+    fn next(&mut self, session: &mut LaneSession<'_>) -> io::Result<()> {
+        if self.exchange != HecExchange::Nothing {
             return Ok(());
         }
+        if !self.unacknowledged.is_empty() && (self.poll_due || self.polled.elapsed() >= POLL_STEP)
+        {
+            return self.poll(session);
+        }
+        let due = self.full(session) || self.since.elapsed() >= LINGER;
+        if self.gathered > 0 && due && self.unacknowledged.len() < UNACKNOWLEDGED_MAX {
+            return self.send_gathered(session);
+        }
+        // Nothing can be done before the next poll.
+        if !self.unacknowledged.is_empty() && self.full(session) {
+            session.wait = LaneWait::Until(self.polled + POLL_STEP);
+        }
+        Ok(())
+    }
+
+    fn send_gathered(&mut self, session: &mut LaneSession<'_>) -> io::Result<()> {
         let packed;
         let body = match self.plan.gzip {
             false => &self.body,
@@ -229,77 +211,123 @@ impl<'a> HecLane<'a> {
                 &packed
             }
         };
-        self.request.clear();
-        self.request.extend_from_slice(&self.head);
-        write!(self.request, "{}\r\n\r\n", body.len())?;
-        self.request.extend_from_slice(body);
-        (self.first, self.count) = (self.begun - self.gathered, self.gathered);
-        (self.gathered, self.taken) = (0, 0);
+        put_request(session, &self.events_head, body)?;
+        self.exchange = HecExchange::Events;
+        (self.first, self.count) = (session.begun - self.gathered, self.gathered);
+        self.gathered = 0;
         self.body.clear();
         Ok(())
     }
 
-    /// Writes the request, as far as the kernel takes it.
-    fn write(&mut self) -> io::Result<u64> {
-        let Some(link) = &mut self.link else {
-            return Ok(0);
-        };
-        if self.count == 0 {
-            return Ok(0);
-        }
-        let mut total = 0;
-        while self.taken < self.request.len() || !link.flushed() {
-            match link.send(&[], &self.request[self.taken..]) {
-                Ok((taken, blocked)) => {
-                    self.taken += taken;
-                    total += taken as u64;
-                    if blocked {
-                        self.wait = LaneWait::Room;
-                        break;
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.wait = LaneWait::Room;
-                    break;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.bytes += total;
-        if self.taken == self.request.len() && link.flushed() {
-            self.written = self.written.max(self.first + self.count);
-            self.wait = LaneWait::Answer;
-        }
-        Ok(total)
-    }
-
-    /// Reads and takes in what has come.
-    fn receive(&mut self) -> io::Result<()> {
-        while let Some(link) = &mut self.link {
-            let kept = self.input.len();
-            self.input.resize(kept + READ_BYTES, 0);
-            let read = link.receive(&mut self.input[kept..]);
-            let n = *read.as_ref().unwrap_or(&0);
-            self.input.truncate(kept + n);
-            match read {
-                Ok(0) => return Err(ErrorKind::BrokenPipe.into()),
-                Ok(_) => self.take_answer()?,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+    fn poll(&mut self, session: &mut LaneSession<'_>) -> io::Result<()> {
+        let ids: Vec<u64> = self.unacknowledged.iter().map(|one| one.id).collect();
+        let body = serde_json::json!({ "acks": ids }).to_string();
+        put_request(session, &self.poll_head, body.as_bytes())?;
+        self.exchange = HecExchange::Poll;
+        self.poll_due = false;
+        self.polled = Instant::now();
+        session.tally.polls += 1;
         Ok(())
     }
 
-    fn take_answer(&mut self) -> io::Result<()> {
+    fn answered(&mut self, session: &mut LaneSession<'_>, status: u16, body: &[u8]) {
+        let said = || format!("{status} {}", String::from_utf8_lossy(body));
+        let exchange = self.exchange;
+        let busy = matches!(status, 429 | 500..);
+        session.wait = LaneWait::Nothing;
+        self.exchange = HecExchange::Nothing;
+        match (exchange, status) {
+            (HecExchange::Nothing, _) => session.faults.add("stray_answer", said()),
+            (HecExchange::Events, 200) => {
+                session.tally.answered += self.count;
+                match self.plan.ack {
+                    false => acknowledge(session, self.first, self.count),
+                    true => self.owed(session, body),
+                }
+            }
+            (HecExchange::Events, _) if busy => {
+                session.tally.busy += 1;
+                session.tally.resent += self.count;
+                self.exchange = exchange;
+                session.taken = 0;
+                session.wait = LaneWait::Until(Instant::now() + PAUSE);
+            }
+            (HecExchange::Events, _) => {
+                session.tally.refused += self.count;
+                session.faults.add("refused_request", said());
+            }
+            (HecExchange::Poll, 200) => self.acknowledged(session, body),
+            // The next poll asks for the same.
+            (HecExchange::Poll, _) if busy => session.tally.busy += 1,
+            (HecExchange::Poll, _) => {
+                session.failed = true;
+                session.faults.add("refused_poll", said());
+            }
+        }
+    }
+
+    /// Notes the `ackId` of a request that was answered 200.
+    fn owed(&mut self, session: &mut LaneSession<'_>, body: &[u8]) {
+        let answer: Value = serde_json::from_slice(body).unwrap_or_default();
+        let Some(id) = answer.get("ackId").and_then(Value::as_u64) else {
+            session.failed = true;
+            let words = "the answer has no ackId: the token of the collector needs `ack`";
+            session.faults.add("no_ack_id", words);
+            return;
+        };
+        let (first, count) = (self.first, self.count);
+        self.unacknowledged
+            .push(UnacknowledgedRequest { id, first, count });
+        self.poll_due = true;
+    }
+
+    /// Takes in the answer to a poll: `{"acks":{"0":true,"1":false}}`.
+    fn acknowledged(&mut self, session: &mut LaneSession<'_>, body: &[u8]) {
+        let answer: Value = serde_json::from_slice(body).unwrap_or_default();
+        let Some(acks) = answer.get("acks").and_then(Value::as_object) else {
+            let words = format!("no `acks` in {}", String::from_utf8_lossy(body));
+            session.failed = true;
+            session.faults.add("refused_poll", words);
+            return;
+        };
+        self.unacknowledged.retain(|request| {
+            let safe = acks.get(&request.id.to_string()) == Some(&Value::Bool(true));
+            if safe {
+                acknowledge(session, request.first, request.count);
+            }
+            !safe
+        });
+    }
+}
+
+impl LaneDialect for HecDialect<'_> {
+    fn begin(&mut self, session: &mut LaneSession<'_>) {
+        session.taken = 0;
+        if self.exchange == HecExchange::Poll {
+            self.exchange = HecExchange::Nothing;
+        }
+    }
+
+    fn lost(&mut self, session: &mut LaneSession<'_>) {
+        if self.exchange == HecExchange::Events {
+            session.tally.resent += self.count;
+        }
+    }
+
+    fn take_answers(&mut self, session: &mut LaneSession<'_>) -> io::Result<()> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut response = httparse::Response::new(&mut fields);
-        let foreign = || io::Error::new(ErrorKind::InvalidInput, "the answer is no HTTP");
-        let parsed = response.parse(&self.input).map_err(|_| foreign())?;
+        let foreign = |words| io::Error::new(ErrorKind::InvalidInput, words);
+        let parsed = response
+            .parse(&session.input)
+            .map_err(|_| foreign("the answer is no HTTP"))?;
+        let long = session.input.len() > ANSWER_BYTES_MAX;
         let httparse::Status::Complete(head) = parsed else {
-            return Ok(());
+            return if long {
+                Err(foreign("the head of an answer has no end"))
+            } else {
+                Ok(())
+            };
         };
         let status = response.code.unwrap_or_default();
         let field = |name: &str| {
@@ -309,173 +337,88 @@ impl<'a> HecLane<'a> {
         let length = field("content-length")
             .and_then(|field| str::from_utf8(field.value).ok()?.parse::<usize>().ok())
             .unwrap_or_default();
+        if length > ANSWER_BYTES_MAX {
+            return Err(foreign("the answer is longer than any of a collector"));
+        }
         let closes = field("connection").is_some_and(|field| field.value == b"close");
-        if self.input.len() < head + length {
+        if session.input.len() < head + length {
             return Ok(());
         }
-        let text = String::from_utf8_lossy(&self.input[head..head + length]).into_owned();
-        self.input.drain(..head + length);
-        self.answered(status, &text);
+        let body = session.input[head..head + length].to_vec();
+        session.input.drain(..head + length);
+        self.answered(session, status, &body);
         if closes {
-            self.link = None;
-            self.redial();
+            session.hang_up();
         }
         Ok(())
     }
 
-    fn answered(&mut self, status: u16, text: &str) {
-        if self.count == 0 {
-            self.faults.add("stray_answer", format!("{status} {text}"));
-            return;
-        }
-        match status {
-            200 => {
-                let messages = self.first..self.first + self.count;
-                messages.for_each(|seq| self.tally.acked.add(seq));
-            }
-            429 | 500.. => {
-                self.tally.busy += 1;
-                return self.send_again();
-            }
-            _ => {
-                self.tally.refused += self.count;
-                self.faults
-                    .add("refused_request", format!("{status} {text}"));
-            }
-        }
-        self.count = 0;
-        self.wait = LaneWait::Nothing;
-    }
-
     fn turn(
         &mut self,
+        session: &mut LaneSession<'_>,
         tape: &mut Tape,
         want: u64,
         clock: &mut MessageClock,
     ) -> io::Result<PushedCounts> {
-        self.receive()?;
-        if matches!(self.wait, LaneWait::Again(_)) {
+        if session.failed || matches!(session.wait, LaneWait::Until(_)) {
             return Ok(PushedCounts::default());
         }
-        let messages = self.gather(tape, want, clock);
-        self.begin(false)?;
-        let bytes = match self.wait {
-            LaneWait::Nothing | LaneWait::Room => self.write()?,
-            LaneWait::Answer | LaneWait::Again(_) => 0,
-        };
+        let messages = self.gather(session, tape, want, clock);
+        self.next(session)?;
+        let sends = matches!(session.wait, LaneWait::Nothing | LaneWait::Room);
+        if self.exchange == HecExchange::Nothing || !sends {
+            return Ok(PushedCounts { messages, bytes: 0 });
+        }
+        let (bytes, whole) = session.write()?;
+        if whole {
+            session.wait = LaneWait::Answers;
+            if self.exchange == HecExchange::Events {
+                session.written = session.written.max(self.first + self.count);
+            }
+        }
         Ok(PushedCounts { messages, bytes })
     }
 
-    /// True if answers are missing that may still come.
-    fn unfinished(&self) -> bool {
-        !self.failed && (self.count > 0 || self.gathered > 0)
+    /// The next request can be gathered while an answer is awaited.
+    fn idle(&self, session: &LaneSession<'_>) -> bool {
+        self.full(session)
     }
 
-    fn into_tally(mut self) -> SenderTally {
-        if self.unfinished() {
-            self.failed = true;
-            let words = "the receiver did not answer in time";
-            self.faults.add("unanswered", words);
+    fn unanswered(&self) -> Option<(&'static str, &'static str)> {
+        if self.exchange == HecExchange::Events || self.gathered > 0 {
+            return Some(("unanswered", "the receiver did not answer in time"));
         }
-        SenderTally {
-            id: self.id,
-            sent: self.written,
-            attempted: self.begun,
-            bytes: self.bytes,
-            failed: self.failed,
-            faults: self.faults,
-            answers: Some(self.tally),
-        }
+        let waits = !self.unacknowledged.is_empty();
+        waits.then_some((
+            "unacknowledged",
+            "the receiver did not acknowledge all requests in time",
+        ))
     }
 }
 
-impl SendLane for HecLane<'_> {
-    fn quota(&self) -> u64 {
-        self.quota
-    }
-
-    fn open(&self) -> bool {
-        !self.failed && self.begun < self.quota
-    }
-
-    fn blocked(&self) -> bool {
-        match self.wait {
-            LaneWait::Nothing => false,
-            LaneWait::Room => true,
-            // The next request can be gathered meanwhile.
-            LaneWait::Answer => self.gathered == self.plan.per_request || self.begun == self.quota,
-            LaneWait::Again(at) => Instant::now() < at,
-        }
-    }
-
-    fn unblock(&mut self) {
-        if self.wait == LaneWait::Room {
-            self.wait = LaneWait::Nothing;
-        }
-        if self.wait == LaneWait::Answer
-            && let Err(error) = self.receive()
-        {
-            self.lost(&error);
-        }
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.link.as_ref().map(StreamLink::fd)
-    }
-
-    fn interest(&self) -> PollFlags {
-        match self.wait {
-            LaneWait::Room => PollFlags::POLLIN | PollFlags::POLLOUT,
-            _ => PollFlags::POLLIN,
-        }
-    }
-
-    fn push(&mut self, tape: &mut Tape, want: u64, clock: &mut MessageClock) -> PushedCounts {
-        if self.link.is_none() {
-            self.redial();
-        }
-        if self.link.is_none() || self.failed {
-            return PushedCounts::default();
-        }
-        if let LaneWait::Again(at) = self.wait
-            && Instant::now() >= at
-        {
-            self.wait = LaneWait::Nothing;
-        }
-        self.turn(tape, want, clock).unwrap_or_else(|error| {
-            self.lost(&error);
-            PushedCounts::default()
-        })
-    }
+/// Puts a request into `out`.
+fn put_request(session: &mut LaneSession<'_>, head: &[u8], body: &[u8]) -> io::Result<()> {
+    session.out.clear();
+    session.taken = 0;
+    session.out.extend_from_slice(head);
+    write!(session.out, "{}\r\n\r\n", body.len())?;
+    session.out.extend_from_slice(body);
+    Ok(())
 }
 
-/// Sends what was gathered, and waits for the last answers.
-pub(crate) fn settle(lanes: &mut [HecLane<'_>], tape: &mut Tape, clock: &mut MessageClock) {
-    let Some(drain) = lanes.first().map(|lane| lane.plan.drain) else {
-        return;
-    };
-    let deadline = Instant::now() + drain;
-    for lane in lanes.iter_mut() {
-        lane.quota = lane.begun;
-    }
-    while lanes.iter().any(HecLane::unfinished) && Instant::now() < deadline {
-        for lane in lanes.iter_mut().filter(|lane| lane.unfinished()) {
-            if !lane.blocked() {
-                lane.push(tape, 0, clock);
-            }
-        }
-        if lanes
-            .iter()
-            .all(|lane| !lane.unfinished() || lane.blocked())
-        {
-            poll_writable(lanes, 20);
-        }
-    }
+fn acknowledge(session: &mut LaneSession<'_>, first: u64, count: u64) {
+    (first..first + count).for_each(|seq| session.tally.acked.add(seq));
 }
 
-/// The account of all lanes.
-pub(crate) fn finish(lanes: Vec<HecLane<'_>>) -> Vec<SenderTally> {
-    lanes.into_iter().map(HecLane::into_tally).collect()
+/// A GUID for the channel of a lane (RFC 9562 section 5.4, version 4).
+fn channel() -> String {
+    let random = fastrand::u128(..);
+    let id = random & !(0xf << 76) & !(0b11 << 62) | 0x4 << 76 | 0b10 << 62;
+    let digits = format!("{id:032x}");
+    let part = |from: usize, to: usize| &digits[from..to];
+    let (a, b, c) = (part(0, 8), part(8, 12), part(12, 16));
+    let (d, e) = (part(16, 20), part(20, 32));
+    format!("{a}-{b}-{c}-{d}-{e}")
 }
 
 /// Appends the text of a JSON string.

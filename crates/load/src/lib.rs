@@ -23,13 +23,14 @@
 //! # Reading order
 //! `args` (options) → `plan` (what they mean together) → `run` (the whole course) → `drive` (the
 //! loop of a thread) with `pace`, `message`, `clock` → `stream` over `dial`, `tcp` and `tls`,
-//! `relp` over the same with `acked`, or `udp` →
+//! `relp` and `hec` in `answered` over the same with `acked`, or `udp` →
 //! `fault`, `report` → `verify` with `tally` and `ledger` → [`meter`].
 //! `demo` stands beside all that: a load for looking at, of which nothing above but the exact count
 //! is promised.
 #![forbid(unsafe_code)]
 
 mod acked;
+mod answered;
 mod args;
 mod clock;
 mod demo;
@@ -58,7 +59,7 @@ pub use args::{Args, LoadTarget, SyslogFraming, SyslogProto, Transport};
 pub use error::LoadError;
 pub use ledger::{DestinationCheck, LedgerCheck};
 pub use meter::{ProcessMeter, ProcessReading, ProcessReport, ProcessSample};
-pub use report::{Connections, LoadReport, RelpAnswers};
+pub use report::{Connections, LoadReport, AnswerTotals};
 pub use run::{run, run_until};
 pub use tally::{Latency, MarkerCheck, SenderLoss};
 pub use verify::VerifyReport;

@@ -126,6 +126,7 @@ impl LoadPlan {
                 per_request: args.events_per_request,
                 gzip: args.gzip,
                 raw: args.raw,
+                ack: args.ack,
                 reconnect: args.reconnect,
                 drain: args.drain_timeout.0,
             },
@@ -192,7 +193,7 @@ fn check_transport(args: &Args, transport: Transport) -> Result<(), LoadError> {
     let (udp, relp) = (transport == Transport::Udp, transport.is_relp());
     let hec = transport.is_hec();
     let answer_option = args.reconnect || args.acked_file.is_some();
-    let hec_option = args.gzip || args.raw;
+    let hec_option = args.gzip || args.raw || args.ack;
     let tls_option =
         args.ca.is_some() || args.cert.is_some() || args.key.is_some() || args.insecure;
     let wrong = [
@@ -202,7 +203,7 @@ fn check_transport(args: &Args, transport: Transport) -> Result<(), LoadError> {
         ),
         (
             !hec && hec_option,
-            "--gzip and --raw are for an HTTP Event Collector: use hec://TOKEN@HOST:PORT",
+            "--gzip, --raw and --ack are for an HTTP Event Collector: use hec://TOKEN@HOST:PORT",
         ),
         (
             !relp && !hec && answer_option,
@@ -374,6 +375,7 @@ mod tests {
             ("relp://h:1 --window 0", "--window"),
             ("h:1 --reconnect", "relp://"),
             ("tls://h:1 --acked-file x", "relp://"),
+            ("relp://h:1 --ack", "hec://"),
             ("relp://h:1 --ca x", "--tls"),
             ("h:1 --sdata [a]", "rfc5424"),
             ("h:1 -s 20", "take"),

@@ -22,12 +22,13 @@ pub struct LoadReport {
     pub requested: Option<u64>,
     /// Messages of which the kernel took every byte.
     pub sent: u64,
-    /// Messages that were answered with 200; only over RELP.
+    /// Messages that were acknowledged; only over RELP and HTTP. Without `--ack`, those that were
+    /// answered with 200.
     #[serde(default)]
     pub acked: Option<u64>,
-    /// Other fates of messages and connections; only over RELP.
+    /// Other fates of messages and connections; only over RELP and HTTP.
     #[serde(default)]
-    pub answers: Option<RelpAnswers>,
+    pub answers: Option<AnswerTotals>,
     /// Bytes given to the kernel, framing included; under TLS before encryption.
     pub bytes: u64,
     /// From the first message until the last was with the kernel.
@@ -50,15 +51,22 @@ pub struct LoadReport {
     pub verify: Option<VerifyReport>,
 }
 
-/// Fates of RELP messages that were not answered with 200 at once.
+/// Fates of messages that are answered.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct RelpAnswers {
+pub struct AnswerTotals {
+    /// Messages that were answered with 200.
+    #[serde(default)]
+    pub answered: u64,
     /// Messages that the receiver refused; they are not sent again.
     pub refused: u64,
-    /// Messages sent again because their connection broke before the answer.
+    /// Messages sent again because their connection broke before the answer, or the receiver had
+    /// no room.
     pub resent: u64,
     /// Connections made again.
     pub reconnects: u64,
+    /// Polls for acknowledgements, with `--ack`.
+    #[serde(default)]
+    pub polls: u64,
 }
 
 /// Connections of a run.
@@ -110,11 +118,15 @@ impl fmt::Display for LoadReport {
             writeln!(
                 f,
                 "answered      {} with 200, {} refused, {} sent again over {} new connections",
-                grouped(acked),
+                grouped(answers.answered),
                 answers.refused,
                 answers.resent,
                 answers.reconnects
             )?;
+            if answers.polls > 0 {
+                let (acked, polls) = (grouped(acked), grouped(answers.polls));
+                writeln!(f, "acknowledged  {acked} in {polls} polls")?;
+            }
         }
         writeln!(
             f,

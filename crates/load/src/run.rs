@@ -27,19 +27,19 @@ use crate::acked::AnswerTally;
 use crate::args::{Args, Transport};
 use crate::clock::MessageClock;
 use crate::dial::Dialer;
-use crate::drive::{SendProgress, StopConditions, drive};
+use crate::drive::{SendProgress, StopConditions, drive, settle};
 use crate::error::LoadError;
 use crate::fault::Faults;
-use crate::hec::HecLane;
+use crate::hec::{HecDialect, HecLane};
 use crate::meter::Metering;
 use crate::pace::Pacer;
 use crate::plan::LoadPlan;
-use crate::relp::RelpLane;
-use crate::report::{Connections, LoadReport, RelpAnswers, grouped};
+use crate::relp::{RelpDialect, RelpLane};
+use crate::report::{AnswerTotals, Connections, LoadReport, grouped};
 use crate::stream::{StreamLane, StreamLink};
 use crate::udp::UdpLane;
 use crate::verify::{Verifier, VerifyReport};
-use crate::{acked, demo, hec, relp, stream, tcp, udp};
+use crate::{acked, demo, relp, stream, tcp, udp};
 
 /// How often the progress line is written and the process measured.
 const SECOND: Duration = Duration::from_secs(1);
@@ -279,10 +279,14 @@ fn work(
     for LaneSetup { id, quota, door } in parts {
         match door {
             LaneSocket::Stream(link) if plan.transport.is_hec() => {
-                requests.push(HecLane::new(dialer, &plan.hec, link, id, quota));
+                let dialect = HecDialect::new(&plan.hec, &dialer.authority());
+                let (again, of) = (plan.hec.reconnect, (id, quota));
+                requests.push(HecLane::new(dialer, dialect, again, link, of));
             }
             LaneSocket::Stream(link) if plan.transport.is_relp() => {
-                sessions.push(RelpLane::new(dialer, plan.relp, link, id, quota));
+                let dialect = RelpDialect::new(plan.relp);
+                let (again, of) = (plan.relp.reconnect, (id, quota));
+                sessions.push(RelpLane::new(dialer, dialect, again, link, of));
             }
             LaneSocket::Stream(link) => streams.push(StreamLane::new(link, id, quota)),
             LaneSocket::Udp(socket) => {
@@ -306,17 +310,17 @@ fn work(
         }
         if !sessions.is_empty() {
             drive(&mut sessions, &mut tape, &mut clock, pacer, until, progress);
-            relp::settle(&mut sessions, &mut tape, &mut clock);
+            settle(&mut sessions, &mut tape, &mut clock, plan.relp.drain);
         }
         if !requests.is_empty() {
             drive(&mut requests, &mut tape, &mut clock, pacer, until, progress);
-            hec::settle(&mut requests, &mut tape, &mut clock);
+            settle(&mut requests, &mut tape, &mut clock, plan.hec.drain);
         }
         seconds = until.start.elapsed().as_secs_f64();
         senders.extend(sockets.into_iter().map(UdpLane::finish));
         senders.extend(stream::finish(streams));
         senders.extend(relp::finish(sessions));
-        senders.extend(hec::finish(requests));
+        senders.extend(requests.into_iter().map(HecLane::into_tally));
     }
     // The receiver outlives this thread: it is in the scope around it.
     let _ = done.send(SendOutcome { senders, seconds });
@@ -448,15 +452,17 @@ fn account(plan: &LoadPlan, args: &Args, outcome: &SendOutcome, mut faults: Faul
     }
 }
 
-/// What was answered over RELP: messages acknowledged, and the rest.
-fn answers(senders: &[SenderTally]) -> Option<(u64, RelpAnswers)> {
+/// What was answered over RELP or HTTP: messages acknowledged, and the rest.
+fn answers(senders: &[SenderTally]) -> Option<(u64, AnswerTotals)> {
     let all = || senders.iter().filter_map(|sender| sender.answers.as_ref());
     all().next()?;
     let sum = |get: fn(&AnswerTally) -> u64| all().map(get).sum::<u64>();
-    let answers = RelpAnswers {
+    let answers = AnswerTotals {
+        answered: sum(|one| one.answered),
         refused: sum(|one| one.refused),
         resent: sum(|one| one.resent),
         reconnects: sum(|one| one.reconnects),
+        polls: sum(|one| one.polls),
     };
     Some((sum(|one| one.acked.count()), answers))
 }

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use crate::clock::MessageClock;
-use crate::drive::{PushedCounts, SendLane, poll_writable};
+use crate::drive::{PushedCounts, SendLane, settle};
 use crate::fault::Faults;
 use crate::message::Tape;
 use crate::run::SenderTally;
@@ -124,11 +124,6 @@ impl StreamLane {
             failed: false,
             faults: Faults::default(),
         }
-    }
-
-    /// True if something begun is not yet with the kernel.
-    fn unfinished(&self) -> bool {
-        !self.failed && (!self.tail.is_empty() || !self.link.flushed())
     }
 
     fn account(&mut self, tape: &mut Tape, slots: &std::ops::Range<usize>, taken: usize) -> u64 {
@@ -244,20 +239,16 @@ impl SendLane for StreamLane {
             }
         }
     }
+
+    /// True if something begun is not yet with the kernel.
+    fn unfinished(&self) -> bool {
+        !self.failed && (!self.tail.is_empty() || !self.link.flushed())
+    }
 }
 
 /// Finishes cut messages; call it before the clock of the run stops.
 pub(crate) fn flush(lanes: &mut [StreamLane], tape: &mut Tape, clock: &mut MessageClock) {
-    let deadline = Instant::now() + FLUSH_MAX;
-    while lanes.iter().any(StreamLane::unfinished) && Instant::now() < deadline {
-        for lane in lanes.iter_mut().filter(|lane| lane.unfinished()) {
-            lane.push(tape, 0, clock);
-        }
-        let waiting = lanes.iter().any(|lane| lane.unfinished() && lane.blocked);
-        if waiting {
-            poll_writable(lanes, 100);
-        }
-    }
+    settle(lanes, tape, clock, FLUSH_MAX);
     for lane in lanes.iter_mut().filter(|lane| lane.unfinished()) {
         lane.failed = true;
         lane.faults

@@ -27,6 +27,7 @@ mod hec_fates;
 mod hec_flight;
 mod hec_server;
 mod hec_tls;
+mod hec_tools;
 mod hostile;
 mod hosts;
 mod lifecycle;
