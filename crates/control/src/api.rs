@@ -40,6 +40,7 @@ pub(crate) fn router(admin: Arc<dyn Admin>, hub: SnapshotHub) -> Router {
     let lists = Router::new()
         .route("/ledger", get(ledger))
         .route("/sources", get(sources))
+        .route("/doors", get(doors))
         .route("/destinations", get(destinations))
         .route("/senders", get(senders));
     Router::new()
@@ -120,6 +121,10 @@ async fn sources(State(door): State<ApiState>) -> Json<Value> {
 
 async fn destinations(State(door): State<ApiState>) -> Json<Value> {
     Json(json!({ "destinations": door.admin.destinations() }))
+}
+
+async fn doors(State(door): State<ApiState>) -> Response {
+    Json(door.admin.doors()).into_response()
 }
 
 async fn senders(State(door): State<ApiState>) -> Response {

@@ -30,6 +30,7 @@ fn head(page: &mut String, metric: Metric) {
     let kind = match metric.kind() {
         MetricKind::Counter => "counter",
         MetricKind::Gauge => "gauge",
+        MetricKind::Histogram => "histogram",
     };
     let name = metric.name();
     // Writing to a String cannot fail.
@@ -40,6 +41,7 @@ fn head(page: &mut String, metric: Metric) {
 
 fn line(page: &mut String, sample: &MetricSample) {
     page.push_str(sample.metric.name());
+    page.push_str(sample.part.suffix());
     for (i, (name, value)) in sample.labels.iter().enumerate() {
         page.push(if i == 0 { '{' } else { ',' });
         page.push_str(name);
@@ -78,12 +80,15 @@ fn escape(page: &mut String, text: &str, quoted: bool) {
 
 #[cfg(test)]
 mod tests {
+    use inrush_event::{Histogram, MetricPart, MetricsPage};
+
     use super::*;
 
     fn sample(metric: Metric, labels: &[(&'static str, &str)], value: f64) -> MetricSample {
         let labels = labels.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
         MetricSample {
             metric,
+            part: MetricPart::Whole,
             labels,
             value,
         }
@@ -110,6 +115,40 @@ mod tests {
              inrush_source_accepted_events_total{source=\"b\"} 2\n\
              inrush_source_accepted_events_total{source=\"a\"} 9007199254740991\n"
         );
+    }
+
+    #[test]
+    fn a_histogram_has_the_counts_up_to_each_bound_then_sum_and_count() {
+        let histogram = Histogram::default();
+        for ns in [2_000_000, 4_000_000, 90_000_000_000_000] {
+            histogram.observe(ns);
+        }
+        let mut page = MetricsPage::default();
+        let labels = [("source", "hec")];
+        page.add_histogram(Metric::ReceiveLag, &labels, &histogram.snapshot());
+        let page = render(&page.into_samples());
+        let lines: Vec<_> = page.lines().collect();
+        let name = Metric::ReceiveLag.name();
+        assert_eq!(lines[1], format!("# TYPE {name} histogram"));
+        assert_eq!(
+            lines[2],
+            format!("{name}_bucket{{source=\"hec\",le=\"0.001\"}} 0")
+        );
+        assert_eq!(
+            lines[4],
+            format!("{name}_bucket{{source=\"hec\",le=\"0.005\"}} 2")
+        );
+        let last: Vec<_> = lines.iter().rev().take(4).rev().collect();
+        assert_eq!(
+            *last[0],
+            format!("{name}_bucket{{source=\"hec\",le=\"86400\"}} 2")
+        );
+        assert_eq!(
+            *last[1],
+            format!("{name}_bucket{{source=\"hec\",le=\"+Inf\"}} 3")
+        );
+        assert_eq!(*last[2], format!("{name}_sum{{source=\"hec\"}} 90000.006"));
+        assert_eq!(*last[3], format!("{name}_count{{source=\"hec\"}} 3"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use inrush_event::Metric;
-use inrush_event::MetricSample;
+use inrush_event::{MetricPart, MetricSample};
 use inrush_transport::config::TlsServerOptions;
 use inrush_transport::tls::{Refresh, ServerTls, TlsError};
 use tokio::net::TcpStream;
@@ -78,11 +78,13 @@ impl ListenerTls {
     pub(crate) fn metrics(&self) -> Vec<MetricSample> {
         let reloads = |result: &str, count: &AtomicU64| MetricSample {
             metric: Metric::AdminTlsReloads,
+            part: MetricPart::Whole,
             labels: vec![("result", result.to_owned())],
             value: count.load(Relaxed) as f64,
         };
         let not_after = MetricSample {
             metric: Metric::AdminCertificateNotAfter,
+            part: MetricPart::Whole,
             labels: Vec::new(),
             value: self.server.not_after() as f64,
         };

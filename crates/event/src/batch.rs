@@ -9,9 +9,10 @@ use std::collections::HashMap;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::batch_times::{sums_of, time};
 use crate::{
-    Arena, ClassId, ClassInfo, EventNames, Extra, Origin, Peer, Record, SourceInfo, Span,
-    Timestamp, crc32c_append, limits,
+    Arena, BatchTimes, ClassId, ClassInfo, EventNames, Extra, Origin, Peer, Record, SourceInfo,
+    Span, Timestamp, crc32c_append, limits,
 };
 
 #[derive(Default)]
@@ -450,9 +451,10 @@ impl BatchBuilder {
         }
         // Summed here, where the rows are warm: a destination that settles a batch without reading
         // it would fetch them all into another core's cache.
-        let raw_bytes = raw_bytes(&buffers.records);
+        let (raw_bytes, times) = sums_of(&buffers.records, &classes.0);
         Batch {
             raw_bytes,
+            times,
             lent: PooledMemory {
                 buffers,
                 pool: Some(pool),
@@ -483,6 +485,7 @@ pub struct Batch {
     only: Option<Arc<str>>,
     destinations: Option<Arc<[String]>>,
     raw_bytes: u64,
+    times: BatchTimes,
     arena_sum: Option<u32>,
 }
 
@@ -512,12 +515,13 @@ pub struct BatchParts {
 
 impl From<BatchParts> for Batch {
     fn from(parts: BatchParts) -> Self {
-        let raw_bytes = raw_bytes(&parts.records);
+        let (raw_bytes, times) = sums_of(&parts.records, &parts.classes);
         let mut lent = parts.memory;
         lent.buffers.records = parts.records;
         lent.buffers.origins = parts.origins;
         Self {
             raw_bytes,
+            times,
             lent,
             start: parts.arena.start,
             filled: parts.arena.len(),
@@ -530,10 +534,6 @@ impl From<BatchParts> for Batch {
             destinations: parts.destinations,
         }
     }
-}
-
-fn raw_bytes(records: &[Record]) -> u64 {
-    records.iter().map(|record| u64::from(record.raw.len)).sum()
 }
 
 impl Batch {
@@ -601,10 +601,12 @@ impl Batch {
 
     /// Time at which a record counts as having happened: by the sender's clock, or by ours.
     pub fn time(&self, record: &Record) -> Timestamp {
-        match self.class(record) {
-            Some(class) if class.received_time => record.received,
-            _ => record.time(),
-        }
+        time(record, &self.classes)
+    }
+
+    /// The times of all its events.
+    pub fn times(&self) -> &BatchTimes {
+        &self.times
     }
 
     /// The source that it came from.

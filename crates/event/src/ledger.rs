@@ -13,13 +13,17 @@
 //! `kernel_dropped` stands beside `received`: datagrams that the kernel dropped never reached us.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CutReason, DropReason, RefuseReason, RejectReason, Timestamp};
+use crate::{
+    Batch, CutReason, DropReason, Histogram, HistogramSnapshot, RefuseReason, RejectReason,
+    Timestamp,
+};
 
 /// A counter that several workers add to. Relaxed: the ledger's gate orders what must agree.
 #[derive(Default, Debug)]
@@ -99,6 +103,8 @@ pub struct DestinationCounters {
     dropped: [Counter; DropReason::ALL.len()],
     /// Events put before it, by source. Taken once a batch, inside a posting, and by a snapshot.
     from: Mutex<Vec<(String, u64)>>,
+    /// Lags of delivered events, by source. Taken once a settled range, and by a scrape.
+    lags: Mutex<Vec<(String, Arc<Histogram>)>>,
     /// Account of what it keeps, for a store. Taken when one is opened, and by a snapshot.
     stored: Mutex<Option<AttachedStore>>,
 }
@@ -129,6 +135,31 @@ impl DestinationCounters {
             Some((_, n)) => *n += events,
             None => from.push((source.to_owned(), events)),
         }
+    }
+
+    /// Counts the lags of delivered events of a batch: the time from each event to `now`.
+    pub fn delivered_at(&self, batch: &Batch, events: &Range<u32>, now: Timestamp) {
+        let source = &batch.source().name;
+        let mut lags = self.lags.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lags.iter().find(|(name, _)| name == source);
+        let histogram = match known {
+            Some((_, known)) => Arc::clone(known),
+            None => {
+                let new = Arc::<Histogram>::default();
+                lags.push((source.clone(), Arc::clone(&new)));
+                new
+            }
+        };
+        drop(lags);
+        histogram.add_lags(batch, events, now);
+    }
+
+    /// Lags of delivered events by source.
+    pub fn lags(&self) -> Vec<(String, HistogramSnapshot)> {
+        let lags = self.lags.lock().unwrap_or_else(PoisonError::into_inner);
+        let lags = lags.iter();
+        lags.map(|(source, lags)| (source.clone(), lags.snapshot()))
+            .collect()
     }
 
     /// Has the ledger show what became of the events that it delivers from now on. To be said when

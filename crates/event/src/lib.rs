@@ -20,12 +20,14 @@ mod anomaly;
 mod arena;
 mod backlog;
 mod batch;
+mod batch_times;
 mod block;
 mod class;
 mod clock;
 mod copy;
 mod fate;
 mod feed;
+mod histogram;
 mod ledger;
 pub mod limits;
 mod metric;
@@ -44,6 +46,7 @@ pub use anomaly::Anomalies;
 pub use arena::Arena;
 pub use backlog::{DestinationQueue, WhenFull};
 pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, ClassList, FilledParts, PooledMemory};
+pub use batch_times::BatchTimes;
 pub use block::SimdBlock;
 pub use class::{ClassInfo, EventNames, EventText, Extra, ExtraKey, header_span};
 pub use clock::{
@@ -52,12 +55,13 @@ pub use clock::{
 };
 pub use fate::{CutReason, DropReason, Fate, RefuseReason, RejectReason};
 pub use feed::{BatchOrigin, Delivery, Feed, FeedNext};
+pub use histogram::{HISTOGRAM_BOUNDS_S, Histogram, HistogramSnapshot, TimeTally};
 pub use ledger::{
     Counter, DestinationCounters, DestinationSnapshot, Ledger, LedgerSnapshot, SourceCounters,
     SourceSnapshot, StoredAccount, StoredSnapshot,
 };
 pub use metric::{Metric, MetricKind};
-pub use metrics_page::{MetricSample, MetricsPage};
+pub use metrics_page::{MetricPart, MetricSample, MetricsPage};
 pub use network::{Network, NetworkError};
 pub use origin::{Origin, Peer, Protocol, SourceInfo};
 pub use record::{ClassId, Format, Record, Span, Timestamp, facility_name, severity_name};

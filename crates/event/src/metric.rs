@@ -1,7 +1,8 @@
 //! The metric catalogue: every name that `/metrics` can show, once, with its kind and meaning.
 //!
-//! Grammar: `inrush_<room>_<what>[_<unit>][_total]`; counters end in `_total`, units are base
-//! units (seconds, bytes), labels are closed sets or names from the configuration.
+//! Grammar: `inrush_<room>_<what>[_<unit>][_total]`; counters end in `_total`, histograms in
+//! `_seconds`; units are base units (seconds, bytes), labels are closed sets or names from the
+//! configuration.
 
 /// Kind of a metric: how its value moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,6 +11,8 @@ pub enum MetricKind {
     Counter,
     /// A level.
     Gauge,
+    /// Times, counted by their length.
+    Histogram,
 }
 
 macro_rules! metrics {
@@ -32,7 +35,7 @@ macro_rules! metrics {
                 match self { $(Self::$variant => $help,)* }
             }
 
-            /// Counter or gauge.
+            /// Counter, gauge or histogram.
             pub const fn kind(self) -> MetricKind {
                 match self { $(Self::$variant => MetricKind::$kind,)* }
             }
@@ -65,6 +68,10 @@ metrics! {
     SourceConnectionsAccepted Counter "inrush_source_connections_accepted_total" "Stream connections taken, by source.";
     SourceConnectionErrors Counter "inrush_source_connection_errors_total" "Stream connections refused or ended early, by source and reason.";
     SourceReceiveBuffer Gauge "inrush_source_receive_buffer_bytes" "Receive buffer that the kernel granted, summed over the UDP sockets of a source.";
+    ReceiveLag Histogram "inrush_receive_lag_seconds" "Time from an event to its receipt, for events that carry a time, by source.";
+    EventLag Histogram "inrush_event_lag_seconds" "Time from an event to its delivery, by source and destination; an event without a time counts from its receipt on.";
+    RequestTime Histogram "inrush_request_seconds" "Time of a request or a write of a destination until its answer, and of a request to a source from its first byte until its answer.";
+    HecTokenRequests Counter "inrush_hec_token_requests_total" "Requests with a token of an HTTP Event Collector, by source and token.";
     HecTokenEvents Counter "inrush_hec_token_events_total" "Events taken with a token of an HTTP Event Collector, by source and token.";
     HecTokenBytes Counter "inrush_hec_token_bytes_total" "Bytes of their texts.";
     HecTokenAnswers Counter "inrush_hec_token_answers_total" "Requests answered, by source, token and code.";
@@ -133,6 +140,8 @@ mod tests {
             assert!(name.starts_with("inrush_"), "{name}");
             let counter = metric.kind() == MetricKind::Counter;
             assert_eq!(name.ends_with("_total"), counter, "{name}");
+            let histogram = metric.kind() == MetricKind::Histogram;
+            assert!(!histogram || name.ends_with("_seconds"), "{name}");
             assert!(metric.help().ends_with('.'), "{name}");
         }
     }

@@ -5,28 +5,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use inrush_event::{Fate, Feed, FeedNext};
+use inrush_event::{DestinationCounters, Fate, Feed, FeedNext, Timestamp};
 
 use crate::log::Log;
 
 /// A destination's cursor as its sink sees it.
 pub struct DestinationFeed {
     log: Arc<Log>,
-    name: String,
+    counters: Arc<DestinationCounters>,
     stopping: AtomicBool,
 }
 
 impl DestinationFeed {
-    pub(crate) fn new(log: Arc<Log>, name: String) -> Self {
+    pub(crate) fn new(log: Arc<Log>, counters: &Arc<DestinationCounters>) -> Self {
         Self {
             log,
-            name,
+            counters: Arc::clone(counters),
             stopping: AtomicBool::new(false),
         }
     }
 
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        &self.counters.name
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -47,7 +47,12 @@ impl Feed for DestinationFeed {
 
     fn settle(&self, position: u64, events: Range<u32>, fate: Fate) {
         let now = Instant::now();
-        self.log.settle(&self.name, position, events, &fate, now);
+        let range = events.clone();
+        let settled = self.log.settle(self.name(), position, events, &fate, now);
+        if let (Some(batch), Fate::Delivered) = (settled, &fate) {
+            let now = Timestamp::now();
+            self.counters.delivered_at(&batch, &range, now);
+        }
     }
 
     fn durable(&self, position: u64) -> bool {

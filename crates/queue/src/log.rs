@@ -420,7 +420,7 @@ impl Log {
             // If it fails, the next round tries again before it writes anything.
             let _ = self.remember(keeper);
         }
-        Arc::new(DestinationFeed::new(Arc::clone(self), name.clone()))
+        Arc::new(DestinationFeed::new(Arc::clone(self), counters))
     }
 
     /// Puts a new cursor before the oldest event: nobody knows any more whose the events were.
@@ -725,7 +725,7 @@ impl Log {
         events: Range<u32>,
         fate: &Fate,
         now: Instant,
-    ) {
+    ) -> Option<Arc<Batch>> {
         let mut state = self.lock();
         if let Fate::RetryAfter(delay) = fate {
             let kept = state
@@ -734,7 +734,7 @@ impl Log {
             if kept {
                 drop(state);
                 self.arrival.notify_all();
-                return;
+                return None;
             }
         }
         // It made room while it was in flight, and there is nothing to try again.
@@ -756,9 +756,9 @@ impl Log {
             // What is settled need not be written, and then there is room.
             self.work.notify_one();
         }
-        if freed.is_some() {
-            self.save_cursor(name);
-        }
+        let settled = freed?.into_iter().next();
+        self.save_cursor(name);
+        settled
     }
 
     /// Writes a destination's place down, unless another thread just did.

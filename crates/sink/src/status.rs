@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use inrush_event::{Counter, Timestamp};
+use inrush_event::{Counter, Histogram, HistogramSnapshot, Timestamp};
 
 use crate::ErrorReason;
 
@@ -77,6 +77,8 @@ pub struct SinkStatus {
     overflowed: Counter,
     /// Moving average of what an answered attempt takes, in nanoseconds; 0 before the first.
     request_ns: Counter,
+    /// Times of all answered attempts.
+    request_times: Histogram,
     /// Requests that may be in flight; 0 for a sink that has none.
     concurrency: AtomicU32,
     /// Taken once a batch or request, never held across I/O.
@@ -117,6 +119,7 @@ impl SinkStatus {
             errors: Default::default(),
             overflowed: Counter::default(),
             request_ns: Counter::default(),
+            request_times: Histogram::default(),
             concurrency: AtomicU32::new(0),
             state: Mutex::new(HealthState {
                 healthy: true,
@@ -159,10 +162,16 @@ impl SinkStatus {
             .map(Duration::from_nanos)
     }
 
+    /// Times of all requests or writes: from the moment at which one was sent until its answer.
+    pub fn request_times(&self) -> HistogramSnapshot {
+        self.request_times.snapshot()
+    }
+
     /// A request was answered, or a write done, after this time. Two workers that say so at once
     /// may cost one of the two its weight.
     pub(crate) fn timed(&self, took: Duration) {
         let took = i64::try_from(took.as_nanos()).unwrap_or(i64::MAX).max(1);
+        self.request_times.observe(took);
         let before = self.request_ns.get() as i64;
         let now = match before {
             0 => took,

@@ -20,9 +20,11 @@
 //! 3. `stream`: connections of all sources; [`syslog`]: UDP, TCP, TLS and RELP; [`splunk_hec`]: an
 //!    HTTP Event Collector.
 //! 4. [`connection_limit`], [`refusals`]: places for connections, and who was turned away.
-//! 5. [`polled`]: sources that one thread polls; `made_up`: the least of them, for tests.
+//! 5. `account`: what is known of a token.
+//! 6. [`polled`]: sources that one thread polls; `made_up`: the least of them, for tests.
 #![forbid(unsafe_code)]
 
+mod account;
 pub mod connection_limit;
 #[cfg(feature = "made_up")]
 pub mod made_up;
@@ -38,11 +40,12 @@ pub mod table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use inrush_event::{MetricsPage, Timestamp};
+use inrush_event::{HistogramSnapshot, MetricsPage, Timestamp};
 use inrush_ingest::batch_writer::source::IngestSource;
 use inrush_ingest::enrichment::Enrichment;
 use inrush_transport::config::ListenAddr;
 
+pub use account::{SenderShare, TokenAccount};
 use options::SourceOptions;
 use refusals::{PersistentRefusal, RefusedPeer};
 
@@ -78,6 +81,17 @@ pub trait Source: Send + Sync {
     /// State at this moment.
     fn state(&self) -> SourceState {
         SourceState::default()
+    }
+
+    /// Times of its requests, from the first byte of each until its answer was written; `None` if
+    /// it has no requests.
+    fn request_times(&self) -> Option<HistogramSnapshot> {
+        None
+    }
+
+    /// Accounts of its tokens, by name.
+    fn tokens(&self) -> Vec<TokenAccount> {
+        Vec::new()
     }
 
     /// Adds metrics of its own; those of [`IngestSource`] are there already.

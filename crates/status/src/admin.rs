@@ -16,6 +16,7 @@ use inrush_sink::Store;
 use inrush_source::refusals::RefusedPeer;
 use serde::Serialize;
 
+use crate::doors::DoorList;
 use crate::overview::FlowSnapshot;
 
 /// Queries and commands of the admin API to a running pipeline.
@@ -28,6 +29,9 @@ pub trait Admin: Send + Sync {
 
     /// The sources as they run now, in the order of the configuration.
     fn sources(&self) -> Vec<SourceStatus>;
+
+    /// What comes in at each source and with each token, how late, and from whom.
+    fn doors(&self) -> DoorList;
 
     /// The destinations as they run now, in the order of the configuration.
     fn destinations(&self) -> Vec<DestinationStatus>;

@@ -6,10 +6,12 @@
 //! # In reading order
 //! 1. [`admin`]: the interface that `control` is written against.
 //! 2. `reporter`: its answers; `metrics`: the page that Prometheus reads.
-//! 3. [`overview`]: what flows, waits and is lost, with the alarms; `trend`: what grows.
+//! 3. [`doors`]: sources and tokens, as those who send meet them.
+//! 4. [`overview`]: what flows, waits and is lost, with the alarms; `trend`: what grows.
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod doors;
 mod metrics;
 pub mod overview;
 mod reporter;

@@ -122,6 +122,11 @@ pub(crate) fn source(page: &mut MetricsPage, running: &RunningSource) {
         let labels = vec![("source", name), ("change", change)];
         page.add(Metric::ZoneGuesses, labels, n as f64);
     }
+    let lags = ingest.receive_lag.snapshot();
+    page.add_histogram(Metric::ReceiveLag, &[("source", name)], &lags);
+    if let Some(times) = running.source.request_times() {
+        page.add_histogram(Metric::RequestTime, &[("source", name)], &times);
+    }
     running.source.metrics(page);
 }
 
@@ -141,6 +146,14 @@ pub(crate) fn destination(page: &mut MetricsPage, destination: &RunningDestinati
     page.add(Metric::DestinationOverflow, labels(), overflow as f64);
     if let Some(requests) = destination.status.concurrency() {
         page.add(Metric::DestinationConcurrency, labels(), requests.into());
+    }
+    for (source, lags) in counters.lags() {
+        let labels = [("source", source.as_str()), ("destination", name)];
+        page.add_histogram(Metric::EventLag, &labels, &lags);
+    }
+    let times = destination.status.request_times();
+    if times.count() > 0 {
+        page.add_histogram(Metric::RequestTime, &[("destination", name)], &times);
     }
     for (index, n) in destination.status.rerouted() {
         let labels = vec![("destination", name), ("index", index.as_str())];

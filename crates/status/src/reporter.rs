@@ -33,6 +33,7 @@ use crate::admin::{
     Admin, DestinationStatus, EdgeHealth, EdgeKind, HealthReport, OtherSenders, SenderList,
     SenderStatus, SourceStatus,
 };
+use crate::doors::{self, DoorList};
 use crate::metrics;
 use crate::overview::{DestinationFault, FlowSnapshot, SnapshotSource};
 use crate::snapshot_state::SnapshotState;
@@ -134,6 +135,10 @@ impl Admin for StatusReporter {
             .iter()
             .map(source_status)
             .collect()
+    }
+
+    fn doors(&self) -> DoorList {
+        doors::list(&self.topology.graph().sources)
     }
 
     fn destinations(&self) -> Vec<DestinationStatus> {

@@ -14,6 +14,7 @@ mod disk;
 mod doctor;
 mod doctor_destinations;
 mod doctor_rate;
+mod doors;
 mod flow;
 mod framing;
 mod groups;

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use inrush_config::{AdminOptions, HashingError, PasswordHash};
-use inrush_event::MetricSample;
+use inrush_event::{MetricPart, MetricSample};
 use inrush_event::{Metric, Secret};
 use subtle::ConstantTimeEq;
 
@@ -221,6 +221,7 @@ impl AccessControl {
         ];
         let sample = |(metric, label, value, count): (_, _, &str, &AtomicU64)| MetricSample {
             metric,
+            part: MetricPart::Whole,
             labels: vec![(label, value.to_owned())],
             value: count.load(Relaxed) as f64,
         };

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use inrush_config::AdminOptions;
-use inrush_event::{Ledger, LedgerSnapshot, Metric, MetricSample, RejectReason};
+use inrush_event::{Ledger, LedgerSnapshot, Metric, MetricPart, MetricSample, RejectReason};
 use inrush_inspect::explain::{NearestRule, UnknownStatus};
 use inrush_pipeline::ReloadReport;
 use inrush_pipeline::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
+use inrush_status::doors::DoorList;
 use inrush_status::overview::{FlowSnapshot, QueueFlow};
 use inrush_status::{
     Admin, DestinationStatus, EdgeHealth, EdgeKind, HealthReport, SenderList, SenderStatus,
@@ -83,6 +84,14 @@ impl Admin for StandIn {
             refused: Vec::new(),
             refused_others: 0,
         }]
+    }
+
+    fn doors(&self) -> DoorList {
+        DoorList {
+            at_ms: 5,
+            bounds_s: Vec::new(),
+            doors: Vec::new(),
+        }
     }
 
     fn destinations(&self) -> Vec<DestinationStatus> {
@@ -226,6 +235,7 @@ impl Admin for StandIn {
     fn metrics(&self) -> Vec<MetricSample> {
         vec![MetricSample {
             metric: Metric::SourceReceived,
+            part: MetricPart::Whole,
             labels: vec![("source", "sys\"log".into())],
             value: 11.0,
         }]

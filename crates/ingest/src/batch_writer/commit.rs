@@ -43,6 +43,7 @@ impl BatchWriter {
         let batch = builder.freeze(self.source.next_sequence());
         // Who sends is known whether or not there is room for what was sent.
         self.source.note_senders(now.wall, &batch, &tally.peers);
+        self.source.note_receipts(&batch);
         let sums = self.doors.log.has_disk();
         let batches = match routing {
             Some(routing) => routing.split(batch, pool, sums, || self.source.next_sequence()),

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use inrush_codec::{Charset, Zone};
 use inrush_event::{
-    Anomalies, Batch, Counter, CutReason, Ledger, SourceCounters, SourceInfo, Timestamp,
+    Anomalies, Batch, Counter, CutReason, Histogram, Ledger, SourceCounters, SourceInfo, TimeTally,
+    Timestamp,
 };
 
 use crate::classification::ClassifierContext;
@@ -48,6 +49,8 @@ pub struct IngestSource {
     pub counters: Arc<SourceCounters>,
     /// Anomalies of accepted events, by bit.
     pub anomalies: [Counter; 32],
+    /// Times from an event to its receipt, of events that carry a time.
+    pub receive_lag: Histogram,
     /// Events that no rule recognised.
     pub unrecognised: Counter,
     /// Times that a worker of it began to share its work.
@@ -76,6 +79,7 @@ impl IngestSource {
             name: name.to_owned(),
             counters: ledger.source(name),
             anomalies: Default::default(),
+            receive_lag: Histogram::default(),
             unrecognised: Counter::default(),
             shared: Counter::default(),
             shared_batches: Counter::default(),
@@ -136,6 +140,17 @@ impl IngestSource {
     /// Notes who sent a batch. Once a batch.
     pub fn note_senders(&self, now: Timestamp, batch: &Batch, tallies: &[PeerTally]) {
         lock(&self.senders).note(now, batch, tallies);
+    }
+
+    /// Counts how old the events of a batch were when they came. Once a batch, on the thread that
+    /// filled it.
+    pub fn note_receipts(&self, batch: &Batch) {
+        let mut lags = TimeTally::default();
+        batch
+            .records()
+            .iter()
+            .for_each(|one| lags.note_receipt(one));
+        self.receive_lag.add(&lags);
     }
 
     #[cfg(test)]

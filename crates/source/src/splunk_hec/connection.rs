@@ -14,6 +14,7 @@
 //! [`BODY_MAX`] between two of its bytes.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,12 +29,13 @@ use serde::Deserialize;
 
 use super::acks::{AckPlace, ChannelId};
 use super::body::{BodyFault, BodyReader};
+use super::counts::TokenCounts;
 use super::events::EventReader;
 use super::options::AckRule;
 use super::reply::{HecReply, ReplyContent};
 use super::request::EventUpload;
 use super::settings::{HecSettings, HecShared};
-use super::tokens::{HecToken, TokenCounts};
+use super::tokens::HecToken;
 use crate::stream::AnsweringConnection;
 
 /// Requests of a connection that may wait for their answer; no known client sends a second one
@@ -75,6 +77,10 @@ pub(super) struct OpenRequest {
     pub(super) upload: Option<(Box<EventUpload>, EventReader)>,
     /// A poll for acknowledgements.
     pub(super) poll: Option<OpenPoll>,
+    /// Counts of its token, if it is known.
+    pub(super) counts: Option<Arc<TokenCounts>>,
+    /// Address of its sender.
+    pub(super) peer: IpAddr,
     /// Its acknowledgement.
     pub(super) ack: Option<AckPlace>,
     /// Its answer if all is well.
@@ -187,6 +193,8 @@ pub(super) struct HecConnection {
     pub(super) shared: Arc<HecShared>,
     id: AckTarget,
     pub(super) stage: RequestStage,
+    /// Time at which the first byte of the next request was read.
+    pub(super) begun: Option<Instant>,
     /// The unfinished head.
     head: Vec<u8>,
     /// Bytes that came behind a request.
@@ -210,6 +218,7 @@ impl HecConnection {
             shared,
             id,
             stage: RequestStage::Head,
+            begun: None,
             head: Vec::new(),
             ahead: Vec::new(),
             due: None,
@@ -238,6 +247,7 @@ impl HecConnection {
             reply: HecReply {
                 content: ReplyContent::Http(status),
                 ack_id: None,
+                begun: self.begun.take().unwrap_or_else(Instant::now),
                 close: true,
                 head_only: false,
                 cors: String::new(),
@@ -254,6 +264,7 @@ impl HecConnection {
     /// Takes the first `shown` bytes of the room as bytes of a head. Those behind the head are
     /// moved to the start of the room; returns how many these are.
     fn take_head(&mut self, connection: &Connection, room: &mut [u8], shown: usize) -> usize {
+        self.begun.get_or_insert_with(Instant::now);
         let mut carried = std::mem::take(&mut self.head);
         let bytes = match carried.is_empty() {
             true => &room[..shown],
@@ -387,6 +398,8 @@ impl HecConnection {
             settings,
             upload,
             poll,
+            counts,
+            peer,
             ack,
             mut reply,
             fault,
@@ -395,11 +408,11 @@ impl HecConnection {
             ..
         } = *request;
         let mut rule = AckRule::Off;
-        let counts = upload.map(|(upload, reader)| {
+        if let Some((upload, reader)) = upload {
             self.cut_bytes += reader.cut_bytes();
             rule = upload.token.ack;
-            Arc::clone(&upload.token.counts)
-        });
+            upload.token.counts.senders.note(peer, events);
+        }
         let poll = poll.map(|(token, channel, body)| self.poll(&token, channel, &body));
         reply.content = match fault.or(poll) {
             Some(content) => content,
@@ -450,12 +463,9 @@ impl HecConnection {
         while self.out.len() < limits::HTTP_ANSWER_BYTES
             && let Some(pending) = self.replies.pop_front_if(|pending| !pending.waits)
         {
-            if let (Some(counts), ReplyContent::Hec(answer, _)) =
-                (&pending.counts, &pending.reply.content)
-            {
-                counts.answers[usize::from(answer.code())].add(1);
-            }
             pending.reply.write(&mut self.out);
+            let (counts, reply) = (pending.counts.as_deref(), &pending.reply);
+            self.shared.answered(counts, &reply.content, reply.begun);
         }
     }
 }
@@ -668,6 +678,7 @@ impl StreamDecoder for HecConnection {
             request.events += events;
             upload.token.counts.events.add(step.events);
             upload.token.counts.bytes.add(step.bytes);
+            upload.token.counts.lag.add(&step.lags);
             if let Some((answer, number)) = step.fault {
                 request.fail(ReplyContent::Hec(answer, number));
             }

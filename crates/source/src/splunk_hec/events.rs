@@ -9,7 +9,7 @@ use inrush_codec::hec::{
     HecAnswer,
 };
 use inrush_codec::{Frame, FrameDecoder, StreamFraming};
-use inrush_event::{Anomalies, Format, Span, Timestamp};
+use inrush_event::{Anomalies, Format, Span, TimeTally, Timestamp};
 use inrush_ingest::batch_writer::FrameIntake;
 use inrush_ingest::batch_writer::decoded::{AppendedPart, DecodedEvent, DecodedNames};
 
@@ -35,6 +35,8 @@ pub(super) struct EventStep {
     pub(super) events: u64,
     /// Bytes of their texts.
     pub(super) bytes: u64,
+    /// Times from each event to its receipt, where it has a time.
+    pub(super) lags: TimeTally,
     /// Fault that ends the request.
     pub(super) fault: Option<EventFault>,
 }
@@ -64,6 +66,7 @@ impl EventReader {
             frames,
             events: 0,
             bytes: 0,
+            lags: TimeTally::default(),
         };
         let (keep, fault) = match self {
             Self::Objects(splitter) => {
@@ -78,6 +81,7 @@ impl EventReader {
             keep,
             events: taker.events,
             bytes: taker.bytes,
+            lags: taker.lags,
             fault,
         }
     }
@@ -97,6 +101,7 @@ struct EventTaker<'t, 'f> {
     frames: &'t mut FrameIntake<'f>,
     events: u64,
     bytes: u64,
+    lags: TimeTally,
 }
 
 impl EventTaker<'_, '_> {
@@ -166,7 +171,7 @@ impl EventTaker<'_, '_> {
             }
             _ => Timestamp::NONE,
         };
-        let mut bytes = 0;
+        let (mut bytes, lags) = (0, &mut self.lags);
         self.frames.take_decoded(span, names, |mut event| {
             event.record.format = Format::Hec;
             event.record.msg_id = value;
@@ -183,6 +188,7 @@ impl EventTaker<'_, '_> {
                 event.record.anomalies.insert(Anomalies::NOT_UTF8);
             }
             bytes = u64::from(event.record.raw.len);
+            lags.note_receipt(event.record);
         });
         self.events += 1;
         self.bytes += bytes;
@@ -207,11 +213,13 @@ impl EventTaker<'_, '_> {
             token, defaults, ..
         } = self.upload;
         let names = names_of(token, defaults);
+        let lags = &mut self.lags;
         self.events += 1;
         self.bytes += u64::from(frame.span.len);
         self.frames.take_named(frame, names, |mut event| {
             if let Some(at) = defaults.time {
                 event.record.event_time = at;
+                lags.note_receipt(event.record);
             }
             if !defaults.host.is_empty() {
                 event.append(AppendedPart::Host, |out| {

@@ -2,7 +2,8 @@
 //! durable.
 //!
 //! # In reading order
-//! 1. [`options`]: its options; `tokens`: who may send; [`cors`]: from which pages.
+//! 1. [`options`]: its options; `tokens`: who may send; `counts`: what is counted
+//!    of each; [`cors`]: from which pages.
 //! 2. `running`: its listeners, over reloads; `settings`: what its connections share.
 //! 3. `request`: what a head asks for; `reply`: what is answered.
 //! 4. `body`: bytes without their framing and compression; `events`: events of them.
@@ -13,6 +14,7 @@ mod ack_file;
 mod acks;
 mod body;
 mod connection;
+mod counts;
 pub mod cors;
 mod events;
 mod opening;

@@ -54,6 +54,7 @@ impl HecConnection {
         let mut reply = HecReply {
             content: ReplyContent::Hec(HecAnswer::Success, None),
             ack_id: None,
+            begun: self.begun.take().unwrap_or_else(Instant::now),
             close: !head.keep_alive || stopping,
             head_only: head.method == "HEAD",
             cors: cors_fields(head, &settings),
@@ -65,6 +66,12 @@ impl HecConnection {
             ack,
             fault,
         } = self.opening(head, &settings, connection.peer());
+        let token = upload.as_ref().map(|upload| &upload.token);
+        let token = token.or(poll.as_ref().map(|(token, ..)| token));
+        let counts = match token {
+            Some(token) => Some(Arc::clone(&token.counts)),
+            None => request::counts_of(head, &settings),
+        };
         if let Some(content) = &fault {
             // Who waits with the body sends none once it is answered, or sends it all the same.
             reply.close |= head.expects_continue || *content == too_large(&settings);
@@ -74,7 +81,7 @@ impl HecConnection {
                     number: self.requests,
                     reply,
                     ack: None,
-                    counts: upload.map(|upload| Arc::clone(&upload.token.counts)),
+                    counts,
                     waits: false,
                 });
             }
@@ -92,6 +99,8 @@ impl HecConnection {
             body: BodyReader::new(head.body, gzip, bytes_max, ratio_max),
             upload: upload.map(reader),
             poll,
+            counts,
+            peer: connection.peer(),
             ack,
             settings,
             reply,

@@ -1,6 +1,7 @@
 //! Replies: status line, fields and body of an answer.
 
 use std::io::Write;
+use std::time::Instant;
 
 use inrush_codec::hec::HecAnswer;
 
@@ -11,6 +12,8 @@ pub(super) struct HecReply {
     pub(super) content: ReplyContent,
     /// Number of the acknowledgement of what was taken.
     pub(super) ack_id: Option<u64>,
+    /// Time at which the first byte of the request was read.
+    pub(super) begun: Instant,
     /// True if the connection ends after it.
     pub(super) close: bool,
     /// True if the request was HEAD: the body is left out.
@@ -47,7 +50,8 @@ const NO_SUCH_PATH: &str =
     r#"{"text":"The requested URL was not found on this server.","code":404}"#;
 
 impl ReplyContent {
-    fn status(&self) -> u16 {
+    /// The status of HTTP.
+    pub(super) fn status(&self) -> u16 {
         match self {
             Self::Hec(answer, _) => answer.status(),
             Self::Acks(_) => 200,
@@ -60,7 +64,7 @@ impl ReplyContent {
         }
     }
 
-    fn write_body(&self, ack_id: Option<u64>, out: &mut Vec<u8>) {
+    pub(super) fn write_body(&self, ack_id: Option<u64>, out: &mut Vec<u8>) {
         match self {
             Self::Hec(answer, invalid) => answer.write(*invalid, ack_id, out),
             Self::Acks(text) => out.extend_from_slice(text.as_bytes()),

@@ -11,6 +11,7 @@ use inrush_event::Timestamp;
 use inrush_transport::http::head::RequestHead;
 
 use super::acks::ChannelId;
+use super::counts::TokenCounts;
 use super::options::{AckRule, HostRule};
 use super::reply::ReplyContent;
 use super::settings::HecSettings;
@@ -256,18 +257,35 @@ fn token<'s>(
     query: &RequestQuery<'_>,
     settings: &'s HecSettings,
 ) -> Result<&'s Arc<HecToken>, HecAnswer> {
-    let find = |text: &[u8]| {
-        let token = settings.tokens.find(text).ok_or(HecAnswer::InvalidToken)?;
-        match token.disabled {
-            true => Err(HecAnswer::TokenDisabled),
-            false => Ok(token),
+    let text = token_text(head, query)?;
+    let token = settings.tokens.find(&text);
+    match token.ok_or(HecAnswer::InvalidToken)? {
+        token if token.disabled => Err(HecAnswer::TokenDisabled),
+        token if query.token.is_some() && !token.query_string_auth => {
+            Err(HecAnswer::QueryTokenDisabled)
         }
-    };
+        token => Ok(token),
+    }
+}
+
+/// Counts of the token that a request names, which it may not use: to count how it was answered.
+pub(super) fn counts_of(
+    head: &RequestHead<'_>,
+    settings: &HecSettings,
+) -> Option<Arc<TokenCounts>> {
+    let query = RequestQuery::read(head.query);
+    let text = token_text(head, &query).ok()?;
+    let token = settings.tokens.find(&text)?;
+    Some(Arc::clone(&token.counts))
+}
+
+/// The text that a request has as its token.
+fn token_text<'t>(
+    head: &'t RequestHead<'_>,
+    query: &'t RequestQuery<'_>,
+) -> Result<Cow<'t, [u8]>, HecAnswer> {
     if let Some(text) = &query.token {
-        return match find(text.as_bytes())? {
-            token if token.query_string_auth => Ok(token),
-            _ => Err(HecAnswer::QueryTokenDisabled),
-        };
+        return Ok(text.as_bytes().into());
     }
     let field = head
         .field("authorization")
@@ -279,10 +297,11 @@ fn token<'s>(
         return Err(HecAnswer::InvalidAuthorization);
     }
     if scheme.eq_ignore_ascii_case(b"splunk") {
-        return find(rest);
+        return Ok(rest.into());
     }
     if scheme.eq_ignore_ascii_case(b"basic") {
-        return find(&password(rest).ok_or(HecAnswer::InvalidAuthorization)?);
+        let password = password(rest).ok_or(HecAnswer::InvalidAuthorization)?;
+        return Ok(password.into());
     }
     Err(HecAnswer::InvalidAuthorization)
 }

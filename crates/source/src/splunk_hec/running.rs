@@ -4,12 +4,13 @@
 //! * A listener that stays in the configuration stays open, and so do its connections: settings and
 //!   tokens hold from the next request on.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use inrush_codec::SyslogOptions;
-use inrush_event::{Metric, MetricsPage, Timestamp};
+use inrush_event::{HistogramSnapshot, Metric, MetricsPage, Timestamp};
 use inrush_ingest::batch_writer::source::IngestSource;
 use inrush_ingest::enrichment::Enrichment;
 use inrush_transport::config::ListenAddr;
@@ -19,7 +20,7 @@ use super::settings::{HecDecoders, HecSettings, HecShared};
 use crate::options::SourceOptions;
 use crate::refusals::PersistentRefusal;
 use crate::stream::{OpenListeners, StreamRuntime, StreamSettings, StreamSource};
-use crate::{Source, SourceServices, SourceState};
+use crate::{Source, SourceServices, SourceState, TokenAccount};
 
 /// Options, and those that wait to be taken on.
 struct HecListeners {
@@ -131,6 +132,15 @@ impl RunningHec {
     }
 }
 
+/// Adds the answers of a token.
+fn answers(page: &mut MetricsPage, labels: &[(&'static str, &str)], counts: &BTreeMap<u16, u64>) {
+    for (code, n) in counts {
+        let code = code.to_string();
+        let labels = [labels, &[("code", code.as_str())]].concat();
+        page.add(Metric::HecTokenAnswers, labels, *n as f64);
+    }
+}
+
 impl Source for RunningHec {
     fn ingest(&self) -> &Arc<IngestSource> {
         &self.streams.ingest
@@ -186,23 +196,32 @@ impl Source for RunningHec {
     fn metrics(&self, page: &mut MetricsPage) {
         self.streams.metrics(page);
         let source = self.streams.name();
-        for token in self.shared.settings().tokens.all() {
-            let counts = &token.counts;
-            let labels = || vec![("source", source), ("token", token.name.as_str())];
-            page.add(Metric::HecTokenEvents, labels(), counts.events.get() as f64);
-            page.add(Metric::HecTokenBytes, labels(), counts.bytes.get() as f64);
-            let last_seen = counts.last_seen.get() as f64 / 1e9;
-            page.add(Metric::HecTokenLastSeen, labels(), last_seen);
-            for (code, answers) in counts.answers.iter().enumerate() {
-                let answers = answers.get();
-                if answers > 0 {
-                    let code = code.to_string();
-                    let mut labels = labels();
-                    labels.push(("code", &code));
-                    page.add(Metric::HecTokenAnswers, labels, answers as f64);
-                }
+        for token in self.tokens() {
+            let known = [("source", source), ("token", token.name.as_str())];
+            answers(page, &known, &token.answers);
+            if token.name.is_empty() {
+                continue;
             }
+            let labels = || known.to_vec();
+            page.add(Metric::HecTokenEvents, labels(), token.events as f64);
+            page.add(Metric::HecTokenBytes, labels(), token.bytes as f64);
+            page.add(Metric::HecTokenRequests, labels(), token.requests as f64);
+            let last_seen = token.last_seen_ms.unwrap_or(0) as f64 / 1e3;
+            page.add(Metric::HecTokenLastSeen, labels(), last_seen);
         }
+    }
+
+    fn request_times(&self) -> Option<HistogramSnapshot> {
+        Some(self.shared.request_times.snapshot())
+    }
+
+    fn tokens(&self) -> Vec<TokenAccount> {
+        let mut accounts = self.shared.settings().tokens.accounts();
+        let answers = self.shared.nameless.list();
+        if !answers.is_empty() {
+            accounts.push(TokenAccount::of_nobody(answers));
+        }
+        accounts
     }
 
     fn tick(&self) {

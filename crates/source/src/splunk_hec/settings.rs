@@ -8,14 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use inrush_codec::hec::HecAnswer;
-use inrush_event::{Network, Protocol};
+use inrush_event::{Histogram, Network, Protocol};
 use inrush_ingest::batch_writer::acks::AckTarget;
 use inrush_queue::Log;
 
 use super::acks::AckTable;
 use super::connection::HecConnection;
 use super::cors::CorsOptions;
+use super::counts::{AnswerCounts, TokenCounts};
 use super::options::{BusyAnswer, SplunkHecSource};
+use super::reply::ReplyContent;
 use super::tokens::TokenTable;
 use crate::stream::{ConnectionDecoder, ConnectionDecoders};
 
@@ -98,6 +100,10 @@ pub(super) struct HecShared {
     pub(super) stopping: AtomicBool,
     /// Acknowledgements by channel.
     pub(super) acks: AckTable,
+    /// Times of requests from their first byte until their answer.
+    pub(super) request_times: Histogram,
+    /// Answers to requests whose token nobody knows, or that need none.
+    pub(super) nameless: AnswerCounts,
     settings: Mutex<Arc<HecSettings>>,
     /// Faults of peers that were logged, and the time of the last line.
     noted: Mutex<HashMap<(IpAddr, PeerFault), Instant>>,
@@ -114,9 +120,24 @@ impl HecShared {
             log: Arc::clone(log),
             stopping: AtomicBool::new(false),
             acks: AckTable::default(),
+            request_times: Histogram::default(),
+            nameless: AnswerCounts::default(),
             settings: Mutex::new(Arc::new(settings)),
             noted: Mutex::default(),
         }
+    }
+
+    /// Counts an answer to a request that began at `begun`, with the counts of its token.
+    pub(super) fn answered(
+        &self,
+        counts: Option<&TokenCounts>,
+        content: &ReplyContent,
+        begun: Instant,
+    ) {
+        let took = i64::try_from(begun.elapsed().as_nanos());
+        self.request_times.observe(took.unwrap_or(i64::MAX));
+        let answers = counts.map_or(&self.nameless, |counts| &counts.answers);
+        answers.note(content);
     }
 
     /// Logs a peer's misconfiguration once a minute: the peer needs no token to repeat it.

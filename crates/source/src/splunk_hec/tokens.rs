@@ -2,7 +2,8 @@
 //!
 //! # What it guarantees
 //! * How long a look-up takes says nothing of the tokens: they are found by a keyed digest.
-//! * What is counted of a token goes on over a reload, by its name.
+//! * What is counted of a token goes on over a reload, by its name. Tokens of the same name are
+//!   counted together: such as the old and the new one while clients change over.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,26 +12,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use inrush_codec::hec::HecAnswer;
-use inrush_event::{Counter, Secret};
+use inrush_event::Secret;
 use inrush_files::Access;
 use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
+use super::counts::TokenCounts;
 use super::options::{AckRule, HostRule, TokenOptions, check_token};
-
-/// Counts of a token.
-#[derive(Default)]
-pub(super) struct TokenCounts {
-    /// Events taken.
-    pub(super) events: Counter,
-    /// Bytes of their texts.
-    pub(super) bytes: Counter,
-    /// Answers, by their code.
-    pub(super) answers: [Counter; HecAnswer::ALL.len()],
-    /// Time of the last request, nanoseconds since 1970; 0 before the first.
-    pub(super) last_seen: Counter,
-}
+use crate::TokenAccount;
 
 /// A token.
 pub(super) struct HecToken {
@@ -64,6 +53,22 @@ impl HecToken {
     /// True if its events may go to an index that they name.
     pub(super) fn allows(&self, index: &[u8]) -> bool {
         self.indexes.is_empty() || self.indexes.iter().any(|one| one == index)
+    }
+
+    fn account(&self) -> TokenAccount {
+        let counts = &self.counts;
+        let (answers, last_seen) = (counts.answers.list(), counts.last_seen.get());
+        TokenAccount {
+            name: self.name.clone(),
+            disabled: self.disabled,
+            events: counts.events.get(),
+            bytes: counts.bytes.get(),
+            requests: answers.values().sum(),
+            answers,
+            last_seen_ms: (last_seen > 0).then_some(last_seen as i64 / 1_000_000),
+            lag: counts.lag.snapshot(),
+            senders: counts.senders.list(),
+        }
     }
 }
 
@@ -187,10 +192,6 @@ impl TokenTable {
     ) -> Result<Self, String> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .map_err(|_| NO_RANDOM.to_owned())?;
-        let counts = |name: &str| {
-            let known = before.and_then(|before| before.named(name));
-            known.map_or_else(Arc::default, |known| Arc::clone(&known.counts))
-        };
         let mut table = Self {
             key,
             tokens: HashMap::new(),
@@ -199,8 +200,10 @@ impl TokenTable {
             let name = one.name.clone().unwrap_or_else(|| format!("tokens[{at}]"));
             let bytes = |text: &Option<String>| text.clone().unwrap_or_default().into_bytes();
             let source = one.source.clone().unwrap_or_else(|| format!("http:{name}"));
+            let known = table.named(&name);
+            let known = known.or_else(|| before?.named(&name));
             let token = HecToken {
-                counts: counts(&name),
+                counts: known.map_or_else(Arc::default, |known| Arc::clone(&known.counts)),
                 name,
                 disabled: one.disabled,
                 index: bytes(&one.index),
@@ -238,11 +241,13 @@ impl TokenTable {
         self.tokens.values().find(|token| token.name == name)
     }
 
-    /// All tokens, by name.
-    pub(super) fn all(&self) -> Vec<Arc<HecToken>> {
-        let mut all: Vec<_> = self.tokens.values().cloned().collect();
-        all.sort_by(|one, other| one.name.cmp(&other.name));
-        all
+    /// Accounts of all tokens, one for each name.
+    pub(super) fn accounts(&self) -> Vec<TokenAccount> {
+        let mut tokens: Vec<_> = self.tokens.values().collect();
+        // Of the same name, one that is in use.
+        tokens.sort_by_key(|one| (&one.name, one.disabled));
+        tokens.dedup_by_key(|one| &one.name);
+        tokens.into_iter().map(|one| one.account()).collect()
     }
 }
 
