@@ -2,10 +2,10 @@
 
 use inrush_tests::*;
 
-const TOKEN: &str = "11111111-2222-3333-4444-555555555555";
+pub(crate) const TOKEN: &str = "11111111-2222-3333-4444-555555555555";
 
 /// A collector before a file; `token` and `more` are options of the token and of the source.
-fn collector(token: &str, more: &str) -> String {
+pub(crate) fn collector(token: &str, more: &str) -> String {
     format!(
         "sources:\n  hec:\n    type: splunk_hec\n    listen: 127.0.0.1:0\n    {}\n    tokens:\n      \
          - {{ token: {TOKEN}, name: t1{token} }}\ndestinations:\n  \
@@ -15,7 +15,7 @@ fn collector(token: &str, more: &str) -> String {
 }
 
 /// A collector that forwards to another.
-fn forwarder(to: &str, token: &str) -> String {
+pub(crate) fn forwarder(to: &str, token: &str) -> String {
     format!(
         "sources:\n  hec:\n    type: splunk_hec\n    listen: 127.0.0.1:0\n    tokens:\n      \
          - {{ token: {TOKEN}, name: t1{token} }}\ndestinations:\n  splunk:\n    \
@@ -23,12 +23,12 @@ fn forwarder(to: &str, token: &str) -> String {
     )
 }
 
-fn client(inrush: &Inrush) -> HecClient {
+pub(crate) fn client(inrush: &Inrush) -> HecClient {
     HecClient::connect(inrush.address("http"), TOKEN)
 }
 
 /// Texts of the events in the file.
-fn texts(inrush: &Inrush, events: u64) -> Vec<String> {
+pub(crate) fn texts(inrush: &Inrush, events: u64) -> Vec<String> {
     field(&inrush.collected(events), "raw")
 }
 
@@ -410,7 +410,7 @@ fn no_token_is_on_disk_or_in_the_log() {
 }
 
 /// Sends until the queue is full; the answer then, and the events that were taken before.
-fn fill_queue(hec: &mut HecClient) -> (HecReply, u64) {
+pub(crate) fn fill_queue(hec: &mut HecClient) -> (HecReply, u64) {
     let text = "x".repeat(100_000);
     let mut warned = false;
     for taken in 0..1000 {
@@ -510,10 +510,11 @@ fn metrics_say_what_came_with_each_token() {
     }
 }
 
-const CHANNEL: &str = "X-Splunk-Request-Channel: 11111111-2222-3333-4444-55555555555A\r\n";
+pub(crate) const CHANNEL: &str =
+    "X-Splunk-Request-Channel: 11111111-2222-3333-4444-55555555555A\r\n";
 
 /// True for those of these numbers whose events are safe.
-fn acked(hec: &mut HecClient, numbers: &[u64]) -> Vec<bool> {
+pub(crate) fn acked(hec: &mut HecClient, numbers: &[u64]) -> Vec<bool> {
     let list: Vec<String> = numbers.iter().map(u64::to_string).collect();
     let reply = hec.ask("ack", CHANNEL, format!("{{\"acks\":[{}]}}", list.join(",")));
     assert_eq!(reply.status, 200, "{}", reply.body);
@@ -548,6 +549,17 @@ fn an_acknowledgement_is_true_once_events_are_durable_and_once_only() {
     let nothing = hec.ask("event", CHANNEL, "{");
     assert_eq!(nothing.json().get("ackId"), None, "{}", nothing.body);
     assert_eq!(hec.ask("ack", CHANNEL, "[]").brief(), (400, Some(6)));
+    let third = number(&hec.ask("event", CHANNEL, r#"{"event":"c"}"#));
+    let compressed = format!("Content-Encoding: gzip\r\n{CHANNEL}");
+    let poll = gzip(format!("{{\"acks\":[{third}]}}"));
+    let reply = hec.ask("ack", &compressed, &poll);
+    let wanted = format!("{{\"acks\":{{\"{third}\":true}}}}");
+    assert_eq!((reply.status, reply.body), (200, wanted));
+    // Inflated it is as bounded as it is otherwise.
+    let long = gzip(format!("{{\"acks\":[{}0]}}", "0,".repeat(600_000)));
+    for broken in [&poll[..poll.len() - 4], b"{\"acks\":[0]}", &long] {
+        assert_eq!(hec.ask("ack", &compressed, broken).brief(), (400, Some(6)));
+    }
 }
 
 #[test]

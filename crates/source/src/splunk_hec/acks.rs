@@ -7,8 +7,8 @@
 //!   instance is answered false there, and not for another request.
 //!
 //! # Limits
-//! [`CHANNELS_MAX`] channels, [`NUMBERS_MAX`] numbers that nobody asked for. A channel that nothing
-//! came for in [`IDLE_MAX`] is forgotten with its numbers.
+//! [`AckLimits`]: channels, and numbers that nobody asked for. A channel that nothing came for in
+//! [`IDLE_MAX`] is forgotten with its numbers.
 //!
 //! # After a crash
 //! Numbers of the last ten minutes are known again (`ack_file`), if the queue has a disk. Polls for
@@ -25,11 +25,14 @@ use inrush_event::Timestamp;
 
 use super::ack_file::{AckFile, AckRecord};
 
-/// ChannelTable at once, at most.
-const CHANNELS_MAX: usize = 100_000;
-
-/// Numbers of all channels that nobody asked for, at most: 16 MiB.
-const NUMBERS_MAX: usize = 1_000_000;
+/// Bounds of a table, from the options of its collector.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct AckLimits {
+    /// Channels at once, at most.
+    pub(super) channels: usize,
+    /// Numbers of all channels that nobody asked for, at most.
+    pub(super) numbers: usize,
+}
 
 /// A channel that is not used for so long is forgotten; no known client asks later.
 const IDLE_MAX: Duration = Duration::from_secs(10 * 60);
@@ -154,14 +157,19 @@ impl AckTable {
     ///
     /// # Errors
     /// There is no room for it.
-    pub(super) fn give(&self, token: &str, channel: ChannelId) -> Result<AckPlace, AckTableFull> {
+    pub(super) fn give(
+        &self,
+        token: &str,
+        channel: ChannelId,
+        limits: AckLimits,
+    ) -> Result<AckPlace, AckTableFull> {
         let mut table = self.lock();
-        if table.numbers >= NUMBERS_MAX {
+        if table.numbers >= limits.numbers {
             return Err(AckTableFull);
         }
         let token = AckRecord::token_sum(token);
         let key = (token, channel);
-        if table.channels.len() >= CHANNELS_MAX && !table.channels.contains_key(&key) {
+        if table.channels.len() >= limits.channels && !table.channels.contains_key(&key) {
             return Err(AckTableFull);
         }
         table.numbers += 1;
@@ -274,17 +282,22 @@ impl AckTable {
         table.numbers -= gone;
     }
 
-    /// Share of the room for acknowledgements that is used, 0 to 1.
-    pub(super) fn fill(&self) -> f64 {
+    /// Share of the room for acknowledgements that is used: 1 if it is full.
+    pub(super) fn fill(&self, limits: AckLimits) -> f64 {
         let table = self.lock();
-        let numbers = table.numbers as f64 / NUMBERS_MAX as f64;
-        numbers.max(table.channels.len() as f64 / CHANNELS_MAX as f64)
+        let numbers = table.numbers as f64 / limits.numbers as f64;
+        numbers.max(table.channels.len() as f64 / limits.channels as f64)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LIMITS: AckLimits = AckLimits {
+        channels: 10,
+        numbers: 100,
+    };
 
     const CHANNEL: &[u8] = b"11111111-2222-3333-4444-55555555555A";
 
@@ -306,15 +319,15 @@ mod tests {
     fn a_number_is_true_once_its_events_are_safe_and_once_only() {
         let table = AckTable::default();
         let channel = ChannelId::parse(CHANNEL).unwrap();
-        let one = table.give("t", channel).unwrap();
-        let two = table.give("t", channel).unwrap();
+        let one = table.give("t", channel, LIMITS).unwrap();
+        let two = table.give("t", channel, LIMITS).unwrap();
         assert_eq!(two.number(), one.number() + 1);
         assert!(!poll(&table, one.number(), 9), "not durable");
         table.durable(&one, None);
         table.durable(&two, Some(10));
         assert!(poll(&table, one.number(), 0) && !poll(&table, one.number(), 0));
         assert!(!poll(&table, two.number(), 9) && poll(&table, two.number(), 10));
-        assert!(table.fill() < 1e-4);
+        assert!(table.fill(LIMITS) <= 0.1);
         let other = table.poll("other token", channel, &[one.number()], || 10);
         assert!(other.contains("false"));
     }
@@ -323,7 +336,7 @@ mod tests {
     fn idle_channels_are_forgotten_with_their_numbers() {
         let table = AckTable::default();
         let channel = ChannelId::parse(CHANNEL).unwrap();
-        table.give("t", channel).unwrap();
+        table.give("t", channel, LIMITS).unwrap();
         table.tidy(Instant::now() + IDLE_MAX / 2);
         assert_eq!(table.lock().numbers, 1);
         table.tidy(Instant::now() + IDLE_MAX * 2);

@@ -2,7 +2,8 @@
 //!
 //! # What it guarantees
 //! * A request is answered with 200 once all its events are as durable as the queue promises, and
-//!   in the order of its connection. One of which the queue refused a part is answered as busy.
+//!   in the order of its connection. One of which the queue refused a part is answered as busy,
+//!   and as an internal error while the queue's disk fails: a part may be taken.
 //! * Heads are read beside the batch: no token is ever in what is written to disk.
 //! * Bytes behind a request are kept for the next one.
 //!
@@ -47,9 +48,6 @@ const HEAD_MAX: Duration = Duration::from_secs(30);
 
 /// Bytes of a poll for acknowledgements, at most: 100,000 numbers.
 const POLL_BYTES_MAX: usize = 1024 * 1024;
-
-/// Share of the room from which on an answer warns that it is nearly used.
-const NEARLY_FULL: f64 = 0.8;
 
 /// Time between two bytes of a body.
 const BODY_MAX: Duration = Duration::from_secs(60);
@@ -133,28 +131,44 @@ impl OpenRequest {
         gathered.len()
     }
 
+    /// True if it comes with events, and none was taken.
+    fn is_untaken(&self) -> bool {
+        self.upload.is_some() && self.fault.is_none() && self.events == 0
+    }
+
     /// True if its body has ended and all of it was shown.
     fn is_complete(&self) -> bool {
         self.body.is_ended() && self.unseen == 0
     }
 
-    /// True if it waits for room in the queue. One that has waited too long is busy; a body under
-    /// way waits as long as it takes.
-    fn waits(&mut self, has_room: bool, now: Instant) -> bool {
+    /// Wait for room in the queue. A body under way waits as long as it takes, unless the disk
+    /// fails.
+    fn wait(&mut self, has_room: bool, disk_fails: bool, now: Instant) -> RoomWait {
         if has_room || self.fault.is_some() || self.upload.is_none() {
             (self.admitted, self.waits_since) = (true, None);
-            return false;
-        }
-        if self.admitted {
-            return true;
+            return RoomWait::Over;
         }
         let since = *self.waits_since.get_or_insert(now);
-        if now.saturating_duration_since(since) < self.settings.busy_after {
-            return true;
+        let is_long = match self.admitted {
+            true => disk_fails,
+            false => now.saturating_duration_since(since) >= self.settings.busy_after,
+        };
+        match is_long {
+            true => RoomWait::TooLong,
+            false => RoomWait::GoesOn,
         }
-        self.fail(ReplyContent::Hec(self.settings.busy, None));
-        false
     }
+}
+
+/// Wait of a request for room in the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum RoomWait {
+    /// There is room, or none is needed.
+    Over,
+    /// There is none yet.
+    GoesOn,
+    /// The request is refused.
+    TooLong,
 }
 
 /// Part of a connection that is read.
@@ -186,6 +200,17 @@ pub(super) struct PendingReply {
     pub(super) counts: Option<Arc<TokenCounts>>,
     /// True until its last event is durable.
     pub(super) waits: bool,
+}
+
+impl PendingReply {
+    /// Answers that not all of its events are durable: it has no acknowledgement any more.
+    fn refuse(&mut self, answer: HecAnswer, shared: &HecShared) {
+        self.reply.content = ReplyContent::Hec(answer, None);
+        self.reply.ack_id = None;
+        if let Some((place, _)) = self.ack.take() {
+            shared.acks.forget(&place);
+        }
+    }
 }
 
 /// A connection of a client.
@@ -355,34 +380,21 @@ impl HecConnection {
         }
     }
 
-    /// The answer to a question for health.
-    pub(super) fn health(&self) -> HecAnswer {
-        match (self.shared.log.has_room(), self.shared.acks.fill() < 1.0) {
-            (true, true) => HecAnswer::Healthy,
-            (false, true) => HecAnswer::QueueFull,
-            (true, false) => HecAnswer::AckUnavailable,
-            (false, false) => HecAnswer::QueueFullAckUnavailable,
-        }
-    }
-
-    /// The answer to a request that was taken, with a warning where room becomes short.
-    fn success(&self, acked: bool) -> HecAnswer {
-        if self.shared.log.fill() >= NEARLY_FULL {
-            HecAnswer::QueueNearlyFull
-        } else if acked && self.shared.acks.fill() >= NEARLY_FULL {
-            HecAnswer::AckNearlyFull
-        } else {
-            HecAnswer::Success
-        }
-    }
-
     /// True if the open request waits for room in the queue; it looks for it again in a moment.
     fn waits(&mut self) -> bool {
         let RequestStage::Body(request) = &mut self.stage else {
             return false;
         };
-        let now = Instant::now();
-        let waits = request.waits(self.shared.log.has_room(), now);
+        let (now, shared) = (Instant::now(), &self.shared);
+        let fails = shared.disk_fails();
+        // While a failed write is tried again, the log has room.
+        let has_room = !fails && shared.log.has_room();
+        let wait = request.wait(has_room, fails, now);
+        if wait == RoomWait::TooLong {
+            let answer = shared.no_room(&request.settings);
+            request.fail(ReplyContent::Hec(answer, None));
+        }
+        let waits = wait == RoomWait::GoesOn;
         self.retry_at = waits.then(|| now + RETRY);
         waits
     }
@@ -417,11 +429,11 @@ impl HecConnection {
         reply.content = match fault.or(poll) {
             Some(content) => content,
             None if events == 0 => ReplyContent::Hec(HecAnswer::NoData, None),
-            None => ReplyContent::Hec(self.success(ack.is_some()), None),
+            None => ReplyContent::Hec(self.shared.success(&settings, ack.is_some()), None),
         };
         let waits = events > 0;
         if refused {
-            reply.content = ReplyContent::Hec(settings.busy, None);
+            reply.content = ReplyContent::Hec(self.shared.no_room(&settings), None);
         }
         // A part that the queue refused is not to be acknowledged with the rest.
         let ack = ack.and_then(|place| match waits && !refused {
@@ -456,6 +468,17 @@ impl HecConnection {
         let settled = || self.shared.log.settled_end();
         let text = self.shared.acks.poll(&token.name, channel, &acks, settled);
         ReplyContent::Acks(text)
+    }
+
+    /// Answers what waits for a disk that fails. It may become durable all the same.
+    fn give_up_waiting(&mut self) {
+        if !self.shared.disk_fails() {
+            return;
+        }
+        for pending in self.replies.iter_mut().filter(|pending| pending.waits) {
+            pending.waits = false;
+            pending.refuse(HecAnswer::InternalError, &self.shared);
+        }
     }
 
     /// Writes the answers whose turn it is.
@@ -563,8 +586,10 @@ impl AnsweringConnection for HecConnection {
         self.retry_at
     }
 
+    /// Also if answers wait for a disk that fails: they are written then, and it goes on.
     fn overdue(&self, now: Instant) -> Option<EndReason> {
-        let late = self.due.is_some_and(|due| now >= due);
+        let unwritten = self.shared.disk_fails() && self.replies.iter().any(|one| one.waits);
+        let late = unwritten || self.due.is_some_and(|due| now >= due);
         late.then_some(EndReason::HttpSlow)
     }
 
@@ -611,11 +636,8 @@ impl AnsweringConnection for HecConnection {
             return;
         };
         if refused {
-            pending.reply.content = ReplyContent::Hec(self.shared.settings().busy, None);
-            pending.reply.ack_id = None;
-            if let Some((place, _)) = pending.ack.take() {
-                self.shared.acks.forget(&place);
-            }
+            let answer = self.shared.no_room(&self.shared.settings());
+            pending.refuse(answer, &self.shared);
         }
         if ack.tag != LAST {
             return;
@@ -629,6 +651,7 @@ impl AnsweringConnection for HecConnection {
     }
 
     fn pump(&mut self, connection: &mut Connection) -> Result<(), EndReason> {
+        self.give_up_waiting();
         loop {
             self.fill();
             self.written += connection.write(&self.out[self.written..])?;
@@ -650,8 +673,27 @@ impl AnsweringConnection for HecConnection {
         self.out.is_empty() && self.replies.is_empty() && connection.is_flushed()
     }
 
-    /// Nothing: an answer says so itself, by `Connection: close`.
-    fn hint(&mut self) {}
+    /// An answer says it, by `Connection: close`. A request of which nothing was taken gets one.
+    fn hint(&mut self) {
+        if !matches!(&self.stage, RequestStage::Body(request) if request.is_untaken()) {
+            return;
+        }
+        let stage = std::mem::replace(&mut self.stage, RequestStage::Closed(None));
+        if let RequestStage::Body(mut request) = stage {
+            request.reply.close = true;
+            request.reply.content = ReplyContent::Hec(HecAnswer::ShuttingDown, None);
+            if let Some(place) = request.ack.take() {
+                self.shared.acks.forget(&place);
+            }
+            self.answer(PendingReply {
+                number: request.number,
+                reply: request.reply,
+                ack: None,
+                counts: request.counts,
+                waits: false,
+            });
+        }
+    }
 }
 
 impl StreamDecoder for HecConnection {

@@ -4,7 +4,8 @@
 //! # In reading order
 //! 1. [`options`]: its options; `tokens`: who may send; `counts`: what is counted
 //!    of each; [`cors`]: from which pages.
-//! 2. `running`: its listeners, over reloads; `settings`: what its connections share.
+//! 2. `running`: its listeners, over reloads; `settings`: what its connections share; `room`: what
+//!    is answered where the queue has no room.
 //! 3. `request`: what a head asks for; `reply`: what is answered.
 //! 4. `body`: bytes without their framing and compression; `events`: events of them.
 //! 5. `connection`: requests of a connection, one after the other, and their answers; `opening`:
@@ -21,6 +22,7 @@ mod opening;
 pub mod options;
 mod reply;
 mod request;
+mod room;
 mod running;
 mod settings;
 mod tokens;

@@ -25,6 +25,8 @@ use super::settings::{HecSettings, PeerFault};
 struct RequestOpening {
     upload: Option<Box<EventUpload>>,
     poll: Option<OpenPoll>,
+    /// True if gzip has compressed its body.
+    gzip: bool,
     ack: Option<AckPlace>,
     fault: Option<ReplyContent>,
 }
@@ -63,6 +65,7 @@ impl HecConnection {
         let RequestOpening {
             upload,
             poll,
+            gzip,
             ack,
             fault,
         } = self.opening(head, &settings, connection.peer());
@@ -88,7 +91,6 @@ impl HecConnection {
         } else if head.expects_continue && self.replies.is_empty() {
             self.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        let gzip = upload.as_ref().is_some_and(|upload| upload.gzip);
         let reader = |upload: Box<EventUpload>| {
             let reader = EventReader::new(upload.format, settings.event_bytes_max);
             (upload, reader)
@@ -133,13 +135,14 @@ impl HecConnection {
             HeadRequest::Events(_) | HeadRequest::Health if stopping => {
                 hec(HecAnswer::ShuttingDown)
             }
-            HeadRequest::Health => hec(self.health()),
+            HeadRequest::Health => hec(self.shared.health(settings)),
             HeadRequest::Events(_) | HeadRequest::Poll(..) if too_long => {
                 RequestOpening::refused(too_large(settings))
             }
             HeadRequest::Events(upload) => self.upload(upload, settings),
-            HeadRequest::Poll(token, channel) => RequestOpening {
+            HeadRequest::Poll(token, channel, gzip) => RequestOpening {
                 poll: Some((token, channel, Vec::new())),
+                gzip,
                 ..RequestOpening::default()
             },
             HeadRequest::S2s => {
@@ -170,11 +173,12 @@ impl HecConnection {
         let acks = &self.shared.acks;
         let ack = upload
             .channel
-            .map(|channel| acks.give(&token.name, channel));
+            .map(|channel| acks.give(&token.name, channel, settings.ack_limits));
         let full = matches!(ack, Some(Err(AckTableFull)));
         RequestOpening {
             ack: ack.and_then(Result::ok),
             fault: full.then_some(ReplyContent::Hec(settings.busy_acks, None)),
+            gzip: upload.gzip,
             upload: Some(upload),
             poll: None,
         }

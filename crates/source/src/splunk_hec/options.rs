@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +59,13 @@ pub struct SplunkHecSource {
     /// Answer when there is no room.
     #[serde(default)]
     pub busy: BusyAnswer,
+    /// Channels of acknowledgements at once, at most; a request of another one is busy.
+    #[serde(default = "ack_channels_default")]
+    pub max_ack_channels: NonZeroU32,
+    /// Acknowledgements of all channels that no client has asked for, at most; further requests
+    /// are busy.
+    #[serde(default = "pending_acks_default")]
+    pub max_pending_acks: NonZeroU32,
     /// Pages whose scripts may send from a browser. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cors: Option<CorsOptions>,
@@ -193,6 +201,17 @@ fn ratio_default() -> u32 {
 
 fn busy_default() -> Period {
     Period(Duration::from_secs(1))
+}
+
+/// A tenth of Splunk's (`max_number_of_ack_channel` in limits.conf).
+fn ack_channels_default() -> NonZeroU32 {
+    const { NonZeroU32::new(100_000).unwrap() }
+}
+
+/// About 50 MB of memory; Splunk has ten times as many
+/// (`max_number_of_acked_requests_pending_query` in limits.conf).
+fn pending_acks_default() -> NonZeroU32 {
+    const { NonZeroU32::new(1_000_000).unwrap() }
 }
 
 fn time_skew_default() -> Period {

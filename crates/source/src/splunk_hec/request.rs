@@ -93,8 +93,8 @@ pub(super) struct EventUpload {
 pub(super) enum HeadRequest {
     /// Its events are to be taken.
     Events(Box<EventUpload>),
-    /// A poll for acknowledgements of a channel of a token.
-    Poll(Arc<HecToken>, ChannelId),
+    /// A poll for acknowledgements of a channel of a token, which gzip has compressed or not.
+    Poll(Arc<HecToken>, ChannelId, bool),
     /// A question for health.
     Health,
     /// It is answered at once.
@@ -187,7 +187,7 @@ pub(super) fn asked(head: &RequestHead<'_>, settings: &HecSettings, peer: IpAddr
         Err(fault) => return answer(fault),
     };
     let format = match (endpoint, channel) {
-        (HecEndpoint::Ack, Some(channel)) => return HeadRequest::Poll(token, channel),
+        (HecEndpoint::Ack, Some(channel)) => return HeadRequest::Poll(token, channel, gzip),
         (HecEndpoint::Raw, _) => BodyFormat::Raw,
         _ => BodyFormat::Event,
     };

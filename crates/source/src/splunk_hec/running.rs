@@ -226,6 +226,7 @@ impl Source for RunningHec {
 
     fn tick(&self) {
         self.shared.acks.tidy(Instant::now());
+        self.shared.look_at_disk();
         self.streams.refresh_certificate();
         self.streams.tell_refusals(&self.services.connections);
     }

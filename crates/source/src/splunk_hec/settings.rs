@@ -12,7 +12,7 @@ use inrush_event::{Histogram, Network, Protocol};
 use inrush_ingest::batch_writer::acks::AckTarget;
 use inrush_queue::Log;
 
-use super::acks::AckTable;
+use super::acks::{AckLimits, AckTable};
 use super::connection::HecConnection;
 use super::cors::CorsOptions;
 use super::counts::{AnswerCounts, TokenCounts};
@@ -44,6 +44,8 @@ pub(super) struct HecSettings {
     pub(super) busy: HecAnswer,
     /// Answer when there is no room for an acknowledgement.
     pub(super) busy_acks: HecAnswer,
+    /// Bounds of acknowledgements.
+    pub(super) ack_limits: AckLimits,
     /// Pages whose scripts may send.
     pub(super) cors: CorsOptions,
     /// Proxies whose `X-Forwarded-For` is believed.
@@ -75,6 +77,10 @@ impl HecSettings {
                 BusyAnswer::ServiceUnavailable => HecAnswer::Busy,
                 BusyAnswer::TooManyRequests => HecAnswer::AckAtCapacity,
             },
+            ack_limits: AckLimits {
+                channels: options.max_ack_channels.get() as usize,
+                numbers: options.max_pending_acks.get() as usize,
+            },
             cors: options.cors.clone().unwrap_or_default(),
             proxies: options.stream.trusted_proxies.clone().unwrap_or_default(),
         })
@@ -98,6 +104,8 @@ pub(super) struct HecShared {
     pub(super) log: Arc<Log>,
     /// Set once the process stops: no more requests are taken.
     pub(super) stopping: AtomicBool,
+    /// Set while the queue's disk fails and has done so for `busy_after`.
+    pub(super) disk_fails: AtomicBool,
     /// Acknowledgements by channel.
     pub(super) acks: AckTable,
     /// Times of requests from their first byte until their answer.
@@ -119,6 +127,7 @@ impl HecShared {
             name: name.to_owned(),
             log: Arc::clone(log),
             stopping: AtomicBool::new(false),
+            disk_fails: AtomicBool::new(false),
             acks: AckTable::default(),
             request_times: Histogram::default(),
             nameless: AnswerCounts::default(),
