@@ -481,6 +481,33 @@ impl HecConnection {
         }
     }
 
+    /// Notes the fate of a request, or of a part of one.
+    fn settle_request(&mut self, number: u64, tag: u32, refused: bool) {
+        if let RequestStage::Body(request) = &mut self.stage
+            && request.number == number
+        {
+            request.refused |= refused;
+            return;
+        }
+        let mut replies = self.replies.iter_mut();
+        let Some(pending) = replies.find(|pending| pending.number == number) else {
+            return;
+        };
+        if refused {
+            let answer = self.shared.no_room(&self.shared.settings());
+            pending.refuse(answer, &self.shared);
+        }
+        if tag != LAST {
+            return;
+        }
+        pending.waits = false;
+        if let Some((place, rule)) = pending.ack.take() {
+            let delivered = rule == AckRule::Delivered;
+            let settled_at = delivered.then(|| self.shared.log.next_event());
+            self.shared.acks.durable(&place, settled_at);
+        }
+    }
+
     /// Writes the answers whose turn it is.
     fn fill(&mut self) {
         while self.out.len() < limits::HTTP_ANSWER_BYTES
@@ -625,28 +652,9 @@ impl AnsweringConnection for HecConnection {
     }
 
     fn settle(&mut self, ack: &AckRange, refused: bool) {
-        if let RequestStage::Body(request) = &mut self.stage
-            && request.number == ack.first
-        {
-            request.refused |= refused;
-            return;
-        }
-        let mut replies = self.replies.iter_mut();
-        let Some(pending) = replies.find(|pending| pending.number == ack.first) else {
-            return;
-        };
-        if refused {
-            let answer = self.shared.no_room(&self.shared.settings());
-            pending.refuse(answer, &self.shared);
-        }
-        if ack.tag != LAST {
-            return;
-        }
-        pending.waits = false;
-        if let Some((place, rule)) = pending.ack.take() {
-            let delivered = rule == AckRule::Delivered;
-            let settled_at = delivered.then(|| self.shared.log.next_event());
-            self.shared.acks.durable(&place, settled_at);
+        // Requests that came at once may share a batch, and so a range.
+        for number in (ack.first..).take(ack.count as usize) {
+            self.settle_request(number, ack.tag, refused);
         }
     }
 
