@@ -12,7 +12,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_SECONDS ?= 20
 WEB_SOURCES := $(shell find web/src -type f) web/build.mjs web/package.json
 
-.PHONY: run release demo listening test bench lint docs sim fuzz web web-check web-browser web-real tools help
+.PHONY: run release demo listening test bench lint docs sim fuzz web web-check web-browser web-real test-peers tools help
 
 ## run: build the release binary and start the built-in default (syslog on 5514, admin on 8686)
 run: tools web
@@ -38,6 +38,13 @@ listening:
 test: tools web $(TARGET_DIR)/tools/python
 	$(CARGO) build --locked --package inrush --bin inrush
 	ulimit -n "$$(ulimit -Hn)"; $(CARGO) test --locked --workspace
+
+## test-peers: real clients and servers of HEC (OTel, Docker, ...) against the binary; RECORD=1 keeps requests
+test-peers: tools web $(TARGET_DIR)/tools/python
+	dist/install-tools peers $(TARGET_DIR)/tools/peers
+	$(CARGO) build --locked --package inrush --bin inrush
+	INRUSH_RECORD=$(RECORD) $(CARGO) test --locked --package inrush-tests --test peers -- --ignored --nocapture
+	INRUSH_RECORD=$(RECORD) $(CARGO) test --locked --package inrush-tests --test blackbox hec_clients -- --nocapture
 
 # Another engine, to read what the store writes, an S3 service, to write to, and clients of Splunk.
 # Where PyPI cannot be reached their tests say so and skip themselves.

@@ -9,26 +9,37 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
+mod daemon;
 mod dns;
 mod hec_client;
+mod hec_peer;
 mod http;
 mod inrush;
 mod lines;
 mod pki;
+mod recorded;
+mod recorder;
 mod relp;
 mod send;
 mod tools;
 
+pub use daemon::Daemon;
 pub use dns::{Dns, DnsReply};
 pub use hec_client::{HecClient, HecReply, gzip};
+pub use hec_peer::{
+    HEC_ACK_TOKEN, HEC_PEERS, HEC_TOKEN, HecPeer, assert_arrived, assert_named, free_port,
+    hec_peer_config, hec_peer_texts,
+};
 pub use http::{HttpAnswer, http, http_with};
 pub use inrush::{Exit, Inrush, Options, binary};
 pub use inrush_testkit::{DEADLINE, Hec, HecRequest, Reply, Sticky, eventually};
 pub use lines::{field, json_lines, sorted};
 pub use pki::{Pki, TlsStream, tls_connect};
+pub use recorded::RecordedRequest;
+pub use recorder::{Recorder, recorded_files};
 pub use relp::{Relp, Rsp, relp_frame};
 pub use send::{Tcp, lines, numbered, send_udp};
-pub use tools::{is_root, run_ok, tool};
+pub use tools::{is_root, peer_tool, run_ok, tool};
 
 /// Says why a test does nothing here, and returns from it.
 #[macro_export]

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::binary;
+
 /// The program on the PATH or in the folders that hold daemons; `None` if it is not installed.
 pub fn tool(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -10,6 +12,13 @@ pub fn tool(name: &str) -> Option<PathBuf> {
     folders
         .map(|folder| folder.join(name))
         .find(|file| file.is_file())
+}
+
+/// A program that `make test-peers` has installed below `target/tools/peers`, by its path there;
+/// `None` if it could not be had.
+pub fn peer_tool(path: &str) -> Option<PathBuf> {
+    let file = binary().parent()?.join("../tools/peers").join(path);
+    file.exists().then(|| file.canonicalize().unwrap())
 }
 
 /// Whether we may do what only root may.

@@ -26,6 +26,8 @@ mod hec_balanced;
 mod hec_clients;
 mod hec_fates;
 mod hec_flight;
+mod hec_forwarded;
+mod hec_recorded;
 mod hec_room;
 mod hec_server;
 mod hec_tls;
