@@ -154,6 +154,12 @@ impl HistogramSnapshot {
         self.counts.iter().sum()
     }
 
+    /// Times longer than a bound, in seconds, of [`HISTOGRAM_BOUNDS_S`].
+    pub fn above(&self, bound_s: f64) -> u64 {
+        let upto = HISTOGRAM_BOUNDS_S.partition_point(|bound| *bound <= bound_s);
+        self.counts[upto..].iter().sum()
+    }
+
     /// Counts by bucket, those of lower buckets not included. The last one has no upper bound.
     pub fn counts(&self) -> &[u64] {
         &self.counts
@@ -164,13 +170,6 @@ impl HistogramSnapshot {
         let counts =
             std::array::from_fn(|bucket| self.counts[bucket].saturating_sub(before.counts[bucket]));
         let sum_s = (self.sum_s - before.sum_s).max(0.0);
-        Self { counts, sum_s }
-    }
-
-    /// The counts of both.
-    pub fn plus(&self, other: &Self) -> Self {
-        let counts = std::array::from_fn(|bucket| self.counts[bucket] + other.counts[bucket]);
-        let sum_s = self.sum_s + other.sum_s;
         Self { counts, sum_s }
     }
 
@@ -273,6 +272,9 @@ mod tests {
         assert_eq!(quantile(0.99), Some(0.005));
         assert_eq!(quantile(1.0), Some(0.5));
         assert_eq!(histogram.snapshot().since(&before).quantile(0.5), Some(0.5));
-        assert_eq!(before.plus(&before).count(), 198);
+        assert_eq!(
+            (before.above(0.0025), histogram.snapshot().above(0.005)),
+            (99, 1)
+        );
     }
 }

@@ -126,6 +126,9 @@ metrics! {
     DescriptorsMax Gauge "inrush_process_descriptors_max" "Descriptors that the process may have open.";
     DescriptorsReserved Gauge "inrush_process_descriptors_reserved" "Descriptors that connections of senders never take: they are for queue, destinations and the admin API.";
     ConnectionsMax Gauge "inrush_process_connections_max" "Connections that the limit of descriptors leaves to all sources together.";
+    CpuPeriods Counter "inrush_process_cpu_periods_total" "Periods of the CPU quota of the control group that was held back most.";
+    CpuThrottledPeriods Counter "inrush_process_cpu_throttled_periods_total" "Periods of them in which the quota was used up, so that all threads stood still.";
+    CpuThrottled Counter "inrush_process_cpu_throttled_seconds_total" "Time for which the threads of that group stood still.";
     ProcessStart Gauge "inrush_process_start_time_seconds" "When the process started, in seconds since 1970.";
 }
 

@@ -22,7 +22,8 @@
 //! 4. [`doctor`]: what of it is not as it should be, and the command that mends it.
 //! 5. [`threads`], [`rate`]: what our threads use, and the rate that follows from it.
 //! 6. [`sizing`]: the hosts, memory and disk for a load.
-//! 7. [`memory`]: the memory that the process may use, and the part that each room gets.
+//! 7. [`CpuThrottling`]: CPU time that control groups withhold.
+//! 8. [`memory`]: the memory that the process may use, and the part that each room gets.
 //!
 //! # After a crash
 //! Nothing is kept.
@@ -41,9 +42,12 @@ pub mod sizing;
 mod tests;
 mod text;
 mod threads;
+mod throttling;
 
 pub use cause::{Cause, HostLossPlace};
 pub use files::{FILE_BYTES_MAX, INTERFACES_MAX};
 pub use host::{Host, HostLoss, HostReading, THREADS_MAX, ThreadCpu};
 pub use idle::IdleMeter;
+
 pub use threads::{ThreadTime, threads, usable_cpus};
+pub use throttling::CpuThrottling;

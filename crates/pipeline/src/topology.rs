@@ -8,7 +8,7 @@
 //! # After a crash
 //! Nothing here outlives the process.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -113,6 +113,15 @@ impl Topology {
     /// Guard of the graph; it may wait for a reload, and ignores that a panic poisoned the lock.
     pub fn graph(&self) -> MutexGuard<'_, RunningGraph> {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Guard of the graph, unless somebody else has it.
+    pub fn graph_if_free(&self) -> Option<MutexGuard<'_, RunningGraph>> {
+        match self.graph.try_lock() {
+            Ok(graph) => Some(graph),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// The sources, without waiting for a change of the graph to be done.

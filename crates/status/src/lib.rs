@@ -7,11 +7,13 @@
 //! 1. [`admin`]: the interface that `control` is written against.
 //! 2. `reporter`: its answers; `metrics`: the page that Prometheus reads.
 //! 3. [`doors`]: sources and tokens, as those who send meet them.
-//! 4. [`overview`]: what flows, waits and is lost, with the alarms; `trend`: what grows.
+//! 4. [`overview`]: what flows, waits and is lost, with the alarms; `trend`: what grows;
+//!    `latency`: what is slow.
 #![forbid(unsafe_code)]
 
 pub mod admin;
 pub mod doors;
+mod latency;
 mod metrics;
 pub mod overview;
 mod reporter;

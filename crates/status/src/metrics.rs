@@ -1,8 +1,10 @@
 //! Metrics of the ledger, of sources, destinations and stores, for the page that Prometheus reads.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use inrush_event::{LedgerSnapshot, Metric, MetricsPage};
+use inrush_host::CpuThrottling;
 use inrush_pipeline::destination::RunningDestination;
 use inrush_pipeline::topology::RunningSource;
 use inrush_queue::Log;
@@ -172,6 +174,20 @@ pub(crate) fn error_counts(status: &SinkStatus) -> BTreeMap<String, u64> {
         .map(|reason| (reason.name().to_owned(), status.errors(*reason)))
         .filter(|(_, n)| *n > 0)
         .collect()
+}
+
+/// Adds the CPU time that control groups withhold from the process.
+pub(crate) fn cpu(page: &mut MetricsPage) {
+    let Some(counts) = CpuThrottling::read(Path::new("/")) else {
+        return;
+    };
+    for (metric, value) in [
+        (Metric::CpuPeriods, counts.periods as f64),
+        (Metric::CpuThrottledPeriods, counts.throttled as f64),
+        (Metric::CpuThrottled, counts.throttled_ns as f64 / 1e9),
+    ] {
+        page.add(metric, vec![], value);
+    }
 }
 
 /// Adds the levels of the queue and the backlog of each destination to the metrics page.

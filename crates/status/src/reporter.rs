@@ -34,6 +34,7 @@ use crate::admin::{
     SenderStatus, SourceStatus,
 };
 use crate::doors::{self, DoorList};
+use crate::latency::{LatencySample, LatencyTrend};
 use crate::metrics;
 use crate::overview::{DestinationFault, FlowSnapshot, SnapshotSource};
 use crate::snapshot_state::SnapshotState;
@@ -47,6 +48,8 @@ pub struct StatusReporter {
     pub(crate) topology: Arc<Topology>,
     /// Noted once a second; never held over anything else.
     pub(crate) trend: Mutex<Trend>,
+    /// Noted every few seconds; never held over anything else.
+    pub(crate) latency: Mutex<LatencyTrend>,
     /// Held while a snapshot is gathered. Order: this, then the graph, then the trend.
     pub(crate) snapshots: Mutex<SnapshotState>,
 }
@@ -56,7 +59,18 @@ impl Observer for StatusReporter {
         let log = &self.topology.log;
         let (levels, backlogs) = (log.levels(), log.backlogs());
         let mut trend = self.trend.lock().unwrap_or_else(PoisonError::into_inner);
-        trend.note(ledger, &levels, &backlogs, Instant::now());
+        let now = Instant::now();
+        trend.note(ledger, &levels, &backlogs, now);
+        drop(trend);
+        let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        if latency.is_due(now)
+            // A reload has it: the next second does as well.
+            && let Some(graph) = self.topology.graph_if_free()
+        {
+            let sample = LatencySample::of(&graph);
+            drop(graph);
+            latency.note(sample, now);
+        }
     }
 }
 
@@ -66,6 +80,7 @@ impl StatusReporter {
         let reporter = Arc::new(Self {
             topology: Arc::clone(topology),
             trend: Mutex::default(),
+            latency: Mutex::default(),
             snapshots: Mutex::new(SnapshotState::open()),
         });
         let observer: Weak<dyn Observer> =
@@ -192,6 +207,7 @@ impl Admin for StatusReporter {
         let source = SnapshotSource {
             topology: &self.topology,
             trend: &self.trend,
+            latency: &self.latency,
             state: &self.snapshots,
         };
         source.snapshot()
@@ -254,6 +270,7 @@ impl Admin for StatusReporter {
             names.metrics(&mut page);
         }
         metrics::queue(&mut page, &self.topology.log);
+        metrics::cpu(&mut page);
         for (name, store) in &self.topology.live_stores() {
             metrics::store(&mut page, name, store);
         }

@@ -1,6 +1,8 @@
 //! What `/metrics` and the admin API say of sources and tokens: lags, times of requests, answers
 //! and senders.
 
+use std::fs;
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use inrush_tests::*;
@@ -201,4 +203,121 @@ fn a_refusal_of_the_head_counts_for_the_token_that_it_names() {
         (&1.into(), &1.into(), &1.into())
     );
     assert_eq!(*disabled, false);
+}
+
+/// The alarms of this moment, by their names.
+fn alarms(inrush: &Inrush) -> Vec<Value> {
+    let flow = inrush.json("/api/v1/flow");
+    flow["alarms"].as_array().unwrap().clone()
+}
+
+/// Waits for an alarm, for which `again` does each time what it is about.
+fn await_alarm(inrush: &Inrush, id: &str, mut again: impl FnMut()) -> Value {
+    eventually(id, || {
+        again();
+        alarms(inrush).into_iter().find(|one| one["id"] == id)
+    })
+}
+
+#[test]
+fn events_that_come_late_raise_an_alarm_that_blames_no_destination() {
+    let inrush = Inrush::start(&collector("", ""));
+    let (mut hec, old) = (client(&inrush), ago(1000));
+    let late = await_alarm(&inrush, "events-come-late:hec", || {
+        hec.event(format!(r#"{{"event":"old","time":{old}}}"#));
+    });
+    assert_eq!(late["severity"], "warning");
+    let what = late["what"].as_str().unwrap();
+    assert!(what.contains("100 % of the events of source hec"), "{late}");
+    assert_eq!(alarms(&inrush).len(), 1, "{:?}", alarms(&inrush));
+}
+
+#[test]
+fn slow_answers_raise_an_alarm() {
+    const SLOW: usize = 25;
+    let inrush = Inrush::start(&collector("", ""));
+    let began = inrush.ledger().at_ns;
+    // Requests whose second half comes six seconds later.
+    let body = r#"{"event":"slow"}"#;
+    let (start, end) = body.split_at(5);
+    let mut slow: Vec<HecClient> = (0..SLOW).map(|_| client(&inrush)).collect();
+    for hec in &mut slow {
+        let request = hec.request("event", "", body.as_bytes());
+        let head = request.len() - body.len();
+        hec.send(&request[..head]).send(start);
+    }
+    inrush.wait_until("six seconds later", |ledger| {
+        ledger.at_ns - began > 6_000_000_000
+    });
+    assert_eq!(
+        alarms(&inrush),
+        [] as [Value; 0],
+        "none of them is answered"
+    );
+    for hec in &mut slow {
+        assert_eq!(hec.send(end).answer().code(), Some(0));
+    }
+    let alarm = await_alarm(&inrush, "answers-slow:hec", || {});
+    let what = alarm["what"].as_str().unwrap();
+    assert!(
+        what.contains("100 % of the requests to source hec"),
+        "{alarm}"
+    );
+}
+
+/// A control group with a twentieth of a CPU; `None` where this host lets nobody make one.
+struct TightGroup(PathBuf);
+
+impl TightGroup {
+    fn make() -> Option<Self> {
+        let root = PathBuf::from("/sys/fs/cgroup");
+        let name = format!("inrush-doors-{}", std::process::id());
+        let two = root.join("cgroup.controllers").exists();
+        let (folder, file, quota) = match two {
+            true => (root.join(name), "cpu.max", "5000 100000"),
+            false => (root.join("cpu").join(name), "cpu.cfs_quota_us", "5000"),
+        };
+        fs::create_dir(&folder).ok()?;
+        let group = Self(folder);
+        fs::write(group.0.join(file), quota).ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for TightGroup {
+    fn drop(&mut self) {
+        // It is empty once the process in it has ended.
+        let gone = eventually("the group to be empty", || match fs::remove_dir(&self.0) {
+            Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => None,
+            done => Some(done),
+        });
+        assert!(gone.is_ok() || std::thread::panicking(), "{gone:?}");
+    }
+}
+
+#[test]
+fn a_process_that_is_held_back_by_its_control_group_raises_an_alarm() {
+    let Some(group) = TightGroup::make() else {
+        skip!("this host lets nobody make control groups");
+    };
+    let inrush = Inrush::start(&collector("", ""));
+    fs::write(group.0.join("cgroup.procs"), inrush.pid().to_string()).unwrap();
+    let mut hec = client(&inrush);
+    let events = r#"{"event":"work"}"#.repeat(1000);
+    let alarm = await_alarm(&inrush, "cpu-throttled", || {
+        hec.event(&events);
+    });
+    assert_eq!(alarm["severity"], "warning");
+    let page = inrush.http("GET", "/metrics").body;
+    let counts = [
+        "periods_total",
+        "throttled_periods_total",
+        "throttled_seconds_total",
+    ];
+    for name in counts {
+        let value = sample(&page, &format!("inrush_process_cpu_{name}"));
+        assert!(value.is_some_and(|value| value > 0.0), "{name}: {value:?}");
+    }
+    drop(inrush);
+    drop(group);
 }

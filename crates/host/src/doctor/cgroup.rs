@@ -137,7 +137,7 @@ fn mount<'a>(line: &'a str, controller: &str) -> Option<(&'a str, &'a str)> {
 }
 
 /// The number behind a name, in a file with a name and a number a line.
-pub(super) fn value(text: &str, name: &str) -> Option<u64> {
+pub(crate) fn value(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
         (words.next()? == name).then(|| words.next()?.parse().ok())?

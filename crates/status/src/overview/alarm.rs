@@ -12,6 +12,7 @@
 //! # After a crash
 //! Times begin anew, except those that the state behind an alarm keeps itself.
 
+mod latency;
 mod overflow;
 mod refused;
 mod store;
@@ -29,6 +30,7 @@ use serde::Serialize;
 use super::fault::DestinationFault;
 use crate::trend::{GrowingLoss, LossKind};
 
+pub(super) use latency::{slow, throttled};
 pub(super) use overflow::overflow;
 pub(super) use refused::refused;
 pub(super) use store::{clock_doubted, store_short};

@@ -20,6 +20,7 @@ use inrush_pipeline::topology::{RunningGraph, RunningSource, Topology, lock};
 use inrush_queue::QueueLevels;
 use serde::Serialize;
 
+use crate::latency::LatencyTrend;
 use crate::snapshot_state::SnapshotState;
 use crate::trend::Trend;
 
@@ -172,6 +173,7 @@ pub struct ThreadFlow {
 pub(crate) struct SnapshotSource<'a> {
     pub(crate) topology: &'a Topology,
     pub(crate) trend: &'a Mutex<Trend>,
+    pub(crate) latency: &'a Mutex<LatencyTrend>,
     pub(crate) state: &'a Mutex<SnapshotState>,
 }
 
@@ -285,6 +287,11 @@ impl SnapshotSource<'_> {
                 .growing(Instant::now())
                 .map(|loss| alarm::losing(&loss)),
         );
+        drop(trend);
+        let latency = lock(self.latency);
+        drafts.extend(latency.slow().iter().map(alarm::slow));
+        drafts.extend(latency.throttled().as_ref().map(alarm::throttled));
+        drop(latency);
         let stores = graph.destinations.iter();
         let stores =
             stores.filter_map(|one| Some((&one.name, one.store.as_ref()?.get()?.levels())));

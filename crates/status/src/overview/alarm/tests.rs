@@ -99,6 +99,7 @@ fn all() -> Vec<AlarmDraft> {
     }
     all.extend(store::examples());
     all.extend(overflow::examples());
+    all.extend(latency::examples());
     all
 }
 
