@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use inrush_tests::*;
 
 use crate::hec::{errors, numbers, send, to_hec};
+use crate::hec_server::{client, collector};
 
 const SMALL: &str = "batch: { max_events: 5 }\nworkers: 4";
 
@@ -117,4 +118,34 @@ fn connections_end_by_age_and_number_of_requests_and_nothing_is_lost() {
             assert!(peers.len() <= 4, "{}", peers.len());
         }
     }
+}
+
+#[test]
+fn a_balancer_can_keep_a_channel_by_its_cookie() {
+    let yaml = |cookie: &str| collector(", ack: received", &format!("channel_cookie: {cookie}"));
+    let inrush = Inrush::start(&yaml("balance"));
+    let mut hec = client(&inrush);
+    let guid = "11111111-2222-3333-4444-55555555555a";
+    let cookie = format!("\r\nSet-Cookie: balance={guid}");
+    let channel = format!("X-Splunk-Request-Channel: {guid}\r\n");
+    let in_query = format!("event?channel={guid}");
+    for (target, fields, body) in [
+        ("event", channel.as_str(), r#"{"event":"a"}"#),
+        (&in_query, "", r#"{"event":"b"}"#),
+        ("ack", &channel, r#"{"acks":[0]}"#),
+    ] {
+        let reply = hec.ask(target, fields, body);
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        assert!(reply.head.contains(&cookie), "{}", reply.head);
+    }
+    // What is no channel is no cookie: a peer would write fields of the answer.
+    for target in ["event", "event?channel=x%0d%0aSet-Cookie:%20a=b"] {
+        let reply = hec.ask(target, "", r#"{"event":"c"}"#);
+        assert_eq!(reply.status, 400, "{}", reply.body);
+        assert!(!reply.head.contains("Set-Cookie"), "{}", reply.head);
+    }
+    inrush.rewrite(&yaml("\"a b\""));
+    let answer = inrush.reload();
+    assert_eq!(answer.status, 400, "{}", answer.body);
+    assert!(answer.body.contains("channel_cookie"), "{}", answer.body);
 }

@@ -275,7 +275,7 @@ impl HecConnection {
                 begun: self.begun.take().unwrap_or_else(Instant::now),
                 close: true,
                 head_only: false,
-                cors: String::new(),
+                fields: String::new(),
                 old: false,
             },
             ack: None,

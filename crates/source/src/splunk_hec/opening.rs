@@ -47,6 +47,18 @@ fn cors_fields(head: &RequestHead<'_>, settings: &HecSettings) -> String {
     head.field("origin").and_then(fields).unwrap_or_default()
 }
 
+/// Field with the cookie of the request's channel, as Splunk's `channel_cookie` has it.
+fn cookie_field(head: &RequestHead<'_>, settings: &HecSettings) -> String {
+    let name = settings.channel_cookie.as_ref();
+    let field = |name| {
+        Some(format!(
+            "Set-Cookie: {name}={}\r\n",
+            request::channel_of(head)?
+        ))
+    };
+    name.and_then(field).unwrap_or_default()
+}
+
 impl HecConnection {
     /// Begins the request of a head.
     pub(super) fn begin(&mut self, head: &RequestHead<'_>, connection: &Connection) {
@@ -59,7 +71,7 @@ impl HecConnection {
             begun: self.begun.take().unwrap_or_else(Instant::now),
             close: !head.keep_alive || stopping,
             head_only: head.method == "HEAD",
-            cors: cors_fields(head, &settings),
+            fields: cors_fields(head, &settings) + &cookie_field(head, &settings),
             old: head.is_old,
         };
         let RequestOpening {

@@ -66,6 +66,10 @@ pub struct SplunkHecSource {
     /// are busy.
     #[serde(default = "pending_acks_default")]
     pub max_pending_acks: NonZeroU32,
+    /// Name of a cookie that tells clients their channel: a load balancer that only knows cookies
+    /// keeps a channel at one instance by it. Default: no cookie.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel_cookie: Option<String>,
     /// Pages whose scripts may send from a browser. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cors: Option<CorsOptions>,
@@ -176,6 +180,13 @@ pub(super) fn check_token(text: &str) -> Result<(), String> {
     }
 }
 
+/// True if a cookie may have the name: a token of HTTP (RFC 6265 section 4.1.1).
+fn is_cookie_name(name: &str) -> bool {
+    let is_sign = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || is_sign(byte);
+    !name.is_empty() && name.bytes().all(good)
+}
+
 fn index_default() -> String {
     "main".to_owned()
 }
@@ -240,6 +251,13 @@ impl SourceOptions for SplunkHecSource {
     }
 
     fn validate(&self) -> Result<(), OptionProblem> {
+        if let Some(name) = &self.channel_cookie
+            && !is_cookie_name(name)
+        {
+            let path = "channel_cookie".to_owned();
+            let words = format!("`{path}`: it is no name of a cookie (RFC 6265)");
+            return Err(OptionProblem { path, words });
+        }
         let mut seen = HashMap::new();
         for (at, token) in self.tokens.iter().enumerate() {
             let problem = |key: &str, words: String| {

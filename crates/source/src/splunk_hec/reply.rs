@@ -18,8 +18,8 @@ pub(super) struct HecReply {
     pub(super) close: bool,
     /// True if the request was HEAD: the body is left out.
     pub(super) head_only: bool,
-    /// Fields for a browser, each with its line end; empty for all other requests.
-    pub(super) cors: String,
+    /// Fields for a browser or a load balancer, each with its line end; mostly empty.
+    pub(super) fields: String,
     /// True if the request was HTTP/1.0, where a connection that stays open is said to.
     pub(super) old: bool,
 }
@@ -115,7 +115,7 @@ impl HecReply {
             (false, true) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
             (false, false) => {}
         }
-        out.extend_from_slice(self.cors.as_bytes());
+        out.extend_from_slice(self.fields.as_bytes());
         out.extend_from_slice(b"\r\n");
         if !self.head_only {
             out.extend_from_slice(&body);

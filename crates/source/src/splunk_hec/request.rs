@@ -251,6 +251,16 @@ fn channel(head: &RequestHead<'_>, query: &RequestQuery<'_>) -> Result<ChannelId
     ChannelId::parse(text).ok_or(HecAnswer::InvalidChannel)
 }
 
+/// The text of the channel that a request names, whether or not its token has any; `None` if it is
+/// no GUID.
+pub(super) fn channel_of(head: &RequestHead<'_>) -> Option<String> {
+    let query = RequestQuery::read(head.query);
+    let field = head.field("x-splunk-request-channel");
+    let text = field.or(query.channel.as_ref().map(|text| text.as_bytes()))?;
+    ChannelId::parse(text)?;
+    String::from_utf8(text.to_vec()).ok()
+}
+
 /// The token of a request. One in the query wins over one in the head, as at Splunk.
 fn token<'s>(
     head: &RequestHead<'_>,

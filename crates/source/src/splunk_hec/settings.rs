@@ -46,6 +46,8 @@ pub(super) struct HecSettings {
     pub(super) busy_acks: HecAnswer,
     /// Bounds of acknowledgements.
     pub(super) ack_limits: AckLimits,
+    /// Cookie that has the channel of a request, if there is to be one.
+    pub(super) channel_cookie: Option<String>,
     /// Pages whose scripts may send.
     pub(super) cors: CorsOptions,
     /// Proxies whose `X-Forwarded-For` is believed.
@@ -81,6 +83,7 @@ impl HecSettings {
                 channels: options.max_ack_channels.get() as usize,
                 numbers: options.max_pending_acks.get() as usize,
             },
+            channel_cookie: options.channel_cookie.clone(),
             cors: options.cors.clone().unwrap_or_default(),
             proxies: options.stream.trusted_proxies.clone().unwrap_or_default(),
         })
