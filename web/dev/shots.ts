@@ -1,9 +1,9 @@
 // Pictures of a running Inrush for docs/images: `npm run shots -- http://127.0.0.1:8686/ FOLDER`.
-// `make run` and `make demo` beside it for two minutes give it something to show.
+// Names behind the folder are the only pictures made then. `make run` and `make demo` beside it for two minutes give it something to show.
 
 import { chromium, type Page } from "playwright-core";
 
-const [url = "http://127.0.0.1:8686/", folder = "../docs/images"] = process.argv.slice(2);
+const [url = "http://127.0.0.1:8686/", folder = "../docs/images", ...only] = process.argv.slice(2);
 
 type View = ["dark" | "light", string, (page: Page) => Promise<unknown>];
 
@@ -23,6 +23,12 @@ const VIEWS: Record<string, View> = {
     "#/search?q=%7C%20count%20by%20host%2C%201m",
     (page) => page.locator(".legend li").first().waitFor(),
   ],
+  doors: [
+    "light",
+    "#/doors",
+    // Rates and lags are those of the last seconds.
+    (page) => page.waitForTimeout(12_000),
+  ],
   senders: ["light", "#/senders", (page) => page.locator("tbody tr").first().waitFor()],
   health: ["dark", "#/health", (page) => page.locator(".edge").first().waitFor()],
 };
@@ -32,6 +38,9 @@ const browser = await chromium.launch({
   args: ["--no-sandbox"],
 });
 for (const [name, [theme, hash, ready]] of Object.entries(VIEWS)) {
+  if (only.length > 0 && !only.includes(name)) {
+    continue;
+  }
   const context = await browser.newContext({
     viewport: { width: 1280, height: 860 },
     colorScheme: theme,

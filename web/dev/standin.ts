@@ -208,6 +208,8 @@ export class Standin {
         return this.#export(params, response);
       case "/senders":
         return json(response, 200, { senders: this.#world.senders() });
+      case "/doors":
+        return json(response, 200, this.#world.doors());
       case "/quarantine":
         return this.#list(params, response);
       default:

@@ -3,12 +3,16 @@
 
 import type {
   Alarm,
+  Counts,
+  Doors,
+  DoorToken,
   Flow,
   FlowDestination,
   FlowLoss,
   FlowSource,
   QuarantineEntry,
   Sender,
+  Times,
 } from "../src/lib/contract";
 import { ATTACKS, dice } from "./events";
 
@@ -29,6 +33,11 @@ function swing(perSecond: number, seconds: number, period: number): number {
   const w = (2 * Math.PI) / period;
   return Math.floor(perSecond * (seconds - (0.33 * (Math.cos(w * seconds) - 1)) / w));
 }
+
+const DOOR_LISTENERS: Record<string, string[]> = {
+  syslog: ["udp://0.0.0.0:5514", "tcp://0.0.0.0:5514", "tls://0.0.0.0:6514"],
+  splunk_hec: ["https://0.0.0.0:8088"],
+};
 
 export class World {
   readonly #started_ms = Date.now() - AGE_MS;
@@ -226,6 +235,79 @@ export class World {
         link: "docs/guides/udp-loss.md#what-to-do",
       },
     ];
+  }
+
+  doors(now_ms = Date.now()): Doors {
+    const { calm, empty } = this.#mood;
+    const seconds = empty ? 0 : (now_ms - this.#started_ms) / 1000;
+    // 20 bounds; a share of the times is late.
+    const bounds_s = [
+      0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600,
+      3600, 86_400,
+    ];
+    const times = (n: number, usual: number, late: number): Times => {
+      const counts = bounds_s.map(() => 0).concat(0);
+      const slow = calm ? 0 : Math.floor(n / 20);
+      counts[usual] = n - slow;
+      counts[late] = slow;
+      return { counts, sum_s: n * 0.01 };
+    };
+    const token = (name: string, perSecond: number, i: number): DoorToken => {
+      const events = swing(perSecond, seconds, 20 + i);
+      const requests = Math.floor(events / 50);
+      const busy = calm ? 0 : Math.floor(requests / 400);
+      const answers: Counts = events > 0 ? { 0: requests - busy } : {};
+      if (busy > 0) {
+        answers[9] = busy;
+      }
+      return {
+        name: this.#text(name, i),
+        disabled: name === "old",
+        events,
+        bytes: events * 1024,
+        requests,
+        answers,
+        last_seen_ms: events > 0 ? now_ms - 300 : null,
+        lag: times(events, 6, 16),
+        senders: [0, 1, 2].map((n) => ({
+          ip: `10.9.${i}.${n + 4}`,
+          events: Math.floor(events / (n + 2)),
+          requests: Math.floor(requests / (n + 2)),
+        })),
+      };
+    };
+    const nobody = { ...token("", 0, 9), answers: (calm ? {} : { 4: 1_204, 17: 88 }) as Counts };
+    const tokens = [
+      token("pods", 5_100, 1),
+      token("firewalls", 900, 2),
+      token("apps", 200, 3),
+      token("old", 0, 4),
+      ...(calm ? [] : [{ ...nobody, name: "", requests: 1_292, senders: [] }]),
+    ];
+    const hosts = (n: number, net: number) =>
+      Array.from({ length: empty ? 0 : n }, (_, i) => ({
+        ip: `10.${net}.0.${i + 7}`,
+        events: Math.floor((seconds * 900) / (i + 1)),
+        rate: 900 / (i + 1),
+      }));
+    return {
+      at_ms: now_ms,
+      bounds_s,
+      doors: this.#sources(seconds).map((one, i) => ({
+        source: one.name,
+        type: one.type,
+        listeners: DOOR_LISTENERS[one.type] ?? [],
+        connections: one.connections,
+        connection_errors: calm ? 0 : i * 3,
+        events: one.received,
+        bytes: one.bytes,
+        lag: times(one.received, 7, 12),
+        senders: hosts(i === 2 ? 0 : 4, i + 1),
+        ...(one.type === "splunk_hec"
+          ? { requests: times(Math.floor(one.received / 50), 3, 10), tokens }
+          : {}),
+      })),
+    };
   }
 
   senders(now_ms = Date.now()): Sender[] {

@@ -9,6 +9,7 @@ import { useLive } from "./lib/live";
 import type { StreamState } from "./lib/stream";
 import { nextTheme, setTheme, useTheme } from "./lib/theme";
 import { PAGES, type PageName, parseRoute, type Route, routeHash } from "./lib/url";
+import { DoorsPage } from "./pages/doors";
 import { FlowPage } from "./pages/flow";
 import { HealthPage } from "./pages/health";
 import { LoginPage } from "./pages/login";
@@ -23,6 +24,7 @@ import { Notices, notify } from "./parts/notice";
 const TITLES: Record<PageName, string> = {
   flow: "Flow",
   search: "Search",
+  doors: "Doors",
   senders: "Senders",
   health: "Health",
 };
@@ -103,6 +105,7 @@ function Inside({ session }: { session: Session }) {
         <Boundary page={route.page}>
           {route.page === "flow" && <FlowPage />}
           {route.page === "search" && <SearchPage params={route.params} />}
+          {route.page === "doors" && <DoorsPage />}
           {route.page === "senders" && <SendersPage />}
           {route.page === "health" && <HealthPage />}
         </Boundary>

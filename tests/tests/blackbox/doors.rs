@@ -187,6 +187,8 @@ fn a_refusal_of_the_head_counts_for_the_token_that_it_names() {
     );
     let inrush = Inrush::start(&yaml);
     assert_eq!(client(&inrush).event(r#"{"event":"x"}"#).code(), Some(1));
+    let seen = door(&inrush)["tokens"][0]["last_seen_ms"].clone();
+    assert!(seen.is_u64(), "a refusal is a request too: {seen}");
     let mut hec = HecClient::connect(inrush.address("http"), "second-token");
     assert_eq!(
         hec.ask("event?index=no", "", r#"{"event":"x"}"#).code(),

@@ -243,6 +243,49 @@ export interface Sender {
   sample?: string | null;
 }
 
+/** Times by their length: those of a bucket are above the bound before, up to its own. */
+export interface Times {
+  /** One more than there are bounds. */
+  counts: number[];
+  sum_s: number;
+}
+
+export interface DoorToken {
+  /** Empty: requests without a known token. */
+  name: string;
+  disabled: boolean;
+  events: number;
+  bytes: number;
+  requests: number;
+  /** By code, or by HTTP status from 200 on. */
+  answers: Counts;
+  last_seen_ms: number | null;
+  lag: Times;
+  senders: { ip: string; events: number; requests: number }[];
+}
+
+export interface Door {
+  source: string;
+  type: string;
+  listeners: string[];
+  connections: number;
+  connection_errors: number;
+  events: number;
+  bytes: number;
+  lag: Times;
+  /** Of a source with requests. */
+  requests?: Times;
+  senders: { ip: string; events: number; rate: number }[];
+  tokens?: DoorToken[];
+}
+
+/** `GET /api/v1/doors`. */
+export interface Doors {
+  at_ms: number;
+  bounds_s: number[];
+  doors: Door[];
+}
+
 /** An event as a `file` destination writes it. */
 export interface JsonLine {
   time?: string;

@@ -6,6 +6,7 @@ import { PAGES, type PageName, routeHash } from "./url";
 export const PAGE_KEYS: Record<PageName, string> = {
   flow: "f",
   search: "s",
+  doors: "d",
   senders: "n",
   health: "h",
 };

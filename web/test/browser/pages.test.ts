@@ -18,6 +18,10 @@ const PAGES: Record<string, (page: Page) => Promise<void>> = {
     await page.locator(".u-over").waitFor();
     await page.locator(".event").first().waitFor();
   },
+  doors: async (page) => {
+    await page.locator("tbody tr").nth(5).waitFor();
+    await says(page, ".door-rate", /[1-9]/);
+  },
   senders: (page) => page.locator("tbody tr").nth(20).waitFor(),
   health: async (page) => {
     await page.locator(".alarm").first().waitFor();

@@ -91,6 +91,10 @@ const PAGES: Record<string, (page: Page) => Promise<void>> = {
     await page.locator(".event").first().waitFor();
     await page.locator(".u-over").waitFor();
   },
+  doors: async (page) => {
+    await says(page, "tbody tr", "syslog");
+    await says(page, ".door-rate", /\d/);
+  },
   senders: (page) => says(page, "tbody tr", "127.0.0.1"),
   health: (page) => page.locator(".edge").nth(3).waitFor(),
 };

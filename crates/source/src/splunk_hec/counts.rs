@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
 use inrush_codec::hec::HecAnswer;
-use inrush_event::{Counter, Histogram};
+use inrush_event::{Counter, Histogram, Timestamp};
 
 use super::reply::ReplyContent;
 use crate::SenderShare;
@@ -107,6 +107,13 @@ pub(super) struct TokenCounts {
     pub(super) lag: Histogram,
     /// Senders.
     pub(super) senders: TopSenders,
+}
+
+impl TokenCounts {
+    /// Notes that a request came.
+    pub(super) fn seen(&self) {
+        self.last_seen.set(Timestamp::now().0.max(0) as u64);
+    }
 }
 
 #[cfg(test)]

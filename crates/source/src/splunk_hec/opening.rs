@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use inrush_codec::hec::HecAnswer;
-use inrush_event::Timestamp;
 use inrush_transport::http::head::{BodyLength, RequestHead};
 use inrush_transport::stream::Connection;
 
@@ -87,6 +86,7 @@ impl HecConnection {
             Some(token) => Some(Arc::clone(&token.counts)),
             None => request::counts_of(head, &settings),
         };
+        counts.iter().for_each(|counts| counts.seen());
         if let Some(content) = &fault {
             // Who waits with the body sends none once it is answered, or sends it all the same.
             reply.close |= head.expects_continue || *content == too_large(&settings);
@@ -173,8 +173,6 @@ impl HecConnection {
     /// Opens a request with events, and gives it the number of its acknowledgement.
     fn upload(&self, upload: Box<EventUpload>, settings: &HecSettings) -> RequestOpening {
         let token = &upload.token;
-        let now = Timestamp::now().0.max(0);
-        token.counts.last_seen.set(now as u64);
         if !token.rate.admits(Instant::now()) {
             return RequestOpening {
                 fault: Some(ReplyContent::Hec(settings.busy, None)),
