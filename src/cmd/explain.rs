@@ -1,9 +1,10 @@
-//! `inrush explain`: says of each record how it is read, what it is taken for and where it goes.
+//! `inrush explain`: how each record is read, what it is taken for and where it goes.
 //!
 //! The reading is [`inrush_inspect::explain`]'s; here is where records come from and how the
 //! answer looks. Memory does not grow with the input.
 
 mod against;
+mod collector;
 mod deliberate;
 mod human;
 mod input;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
+use inrush_codec::SyslogOptions;
 use inrush_config::Config;
 use inrush_ingest::classification::{self, CompiledPacks};
 use inrush_inspect::explain::{self, Explainer, RawRecord, RecordExplanation};
@@ -30,11 +32,35 @@ pub(crate) enum Input {
     Raw,
     /// JSON objects, one a line, with the record in `raw`.
     Json,
+    /// The body of a request to an HTTP Event Collector.
+    Hec,
 }
 
-/// Reads stdin to its end and explains every record on stdout.
+/// Input of the command: the file that is named, or stdin.
+fn open(args: &ExplainArgs) -> anyhow::Result<Box<dyn BufRead>> {
+    let Some(path) = &args.file else {
+        return Ok(Box::new(std::io::stdin().lock()));
+    };
+    let file = File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    Ok(Box::new(BufReader::new(file)))
+}
+
+/// Reads the input to its end and explains every record on stdout.
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let config = super::configuration(args.config.as_deref())?;
+    let of_request = args.raw || args.token.is_some() || args.query.is_some();
+    if of_request && args.input != Input::Hec {
+        let words = "--raw, --token and --query are for --input hec";
+        return Err(UsageError(words.to_owned()).into());
+    }
+    if args.input == Input::Hec {
+        let stdout = std::io::stdout().lock();
+        let colour = has_colour(&stdout);
+        let mut out = std::io::BufWriter::new(stdout);
+        let code = collector::run(args, &config, open(args)?, colour, &mut out)?;
+        out.flush()?;
+        return Ok(code);
+    }
     let chosen = explain::source(&config, args.source.as_deref());
     let (name, source) = chosen.map_err(|words| UsageError(format!("--source: {words}")))?;
     let syslog = source.syslog().cloned().unwrap_or_default();
@@ -49,11 +75,20 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.against {
         return compare(path, args.json, syslog.message_bytes_max(), &mut explainers);
     }
+    explain_records(args, &syslog, &mut explainers)
+}
+
+/// Explains every record of the input, cut as a source with these options cuts it.
+fn explain_records(
+    args: &ExplainArgs,
+    syslog: &SyslogOptions,
+    explainers: &mut Explainers<'_>,
+) -> anyhow::Result<ExitCode> {
     let stdout = std::io::stdout().lock();
-    let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let colour = has_colour(&stdout);
     let mut out = std::io::BufWriter::new(stdout);
     // Someone who types records wants each answer at once; a file wants speed.
-    let interactive = std::io::stdin().is_terminal();
+    let interactive = args.file.is_none() && std::io::stdin().is_terminal();
     let mut faults = 0;
     let mut show = |arrival: input::InputRecord<'_>| -> anyhow::Result<()> {
         match arrival {
@@ -68,7 +103,8 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
             }
             Err(fault) => {
                 faults += 1;
-                eprintln!("inrush: stdin, {fault}");
+                let name = args.file.as_ref().map(|path| path.display().to_string());
+                eprintln!("inrush: {}, {fault}", name.as_deref().unwrap_or("stdin"));
             }
         }
         if interactive {
@@ -77,26 +113,35 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
             Ok(())
         }
     };
-    let stdin = std::io::stdin().lock();
+    let records = open(args)?;
     match args.input {
-        Input::Raw => input::raw(stdin, &syslog, &mut show)?,
-        Input::Json => input::json(stdin, syslog.message_bytes_max(), &mut show)?,
+        Input::Json => input::json(records, syslog.message_bytes_max(), &mut show)?,
+        Input::Raw | Input::Hec => input::raw(records, syslog, &mut show)?,
     }
-    let waited = explainers.rest();
-    if !waited.is_empty() {
-        if args.json {
-            out.write_all(&explain::rest(&waited))?;
-            out.write_all(b"\n")?;
-        } else {
-            human::rest(&waited, &mut out)?;
-        }
-    }
+    write_rest(&explainers.rest(), args.json, &mut out)?;
     out.flush()?;
     Ok(if faults == 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Says whether a terminal is to see colours.
+fn has_colour(stdout: &std::io::StdoutLock<'_>) -> bool {
+    stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// Writes what waited at the end of the input for parts that did not come, if anything did.
+fn write_rest(waited: &[Vec<u8>], json: bool, out: &mut impl Write) -> std::io::Result<()> {
+    match (waited.is_empty(), json) {
+        (true, _) => Ok(()),
+        (false, true) => {
+            out.write_all(&explain::rest(waited))?;
+            out.write_all(b"\n")
+        }
+        (false, false) => human::rest(waited, out),
+    }
 }
 
 /// Says how what comes of messages differs from the answers in a file.

@@ -169,19 +169,34 @@ pub(crate) struct PrintArgs {
   inrush explain -c inrush.yaml --json < messages.txt
   inrush explain --input json < events.jsonl
   inrush explain -c inrush.yaml --against answers.jsonl
+  inrush explain -c inrush.yaml --input hec --token pods body.json
+  inrush explain -c inrush.yaml --input hec --raw --query 'index=netfw&sourcetype=asa' < lines.txt
 
 --against compares what comes of messages with what SC4S made of them: docs/guides/sc4s.md shows the
 lines of such a file. It ends with 1 if anything differs but what is meant to.")]
 pub(crate) struct ExplainArgs {
+    /// Read this file in place of stdin
+    #[arg(value_name = "INPUT", conflicts_with = "against")]
+    pub(crate) file: Option<PathBuf>,
     /// The configuration file; without one the built-in default holds
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// The source that is to have received the records; without it the first in the file
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
-    /// raw: records as a sender writes them to a connection; json: lines of a `file` destination
+    /// raw: records as a sender writes them to a connection; json: lines of a `file` destination;
+    /// hec: the body of a request to an HTTP Event Collector, with the answer that it would get
     #[arg(long, value_name = "KIND", value_enum, default_value_t = explain::Input::Raw)]
     pub(crate) input: explain::Input,
+    /// With --input hec: the body is for the raw endpoint, a line an event
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// With --input hec: the name of the token of the request; without it the first of the source
+    #[arg(long, value_name = "NAME")]
+    pub(crate) token: Option<String>,
+    /// With --input hec: the query of the request, for example `index=main&host=web-1`
+    #[arg(long, value_name = "QUERY")]
+    pub(crate) query: Option<String>,
     /// Print one JSON object a record
     #[arg(long)]
     pub(crate) json: bool,

@@ -3,7 +3,8 @@
 //! # In reading order
 //! `source` (settings and counts) · `open_batch` · `stream` · `intake` (frames) · `decoded` (events
 //! that their source decodes) · `processor` (what is done with events) · `multiline` · `tally` (by
-//! peer) · `commit` (the hand-over) · `offload_queue` · `offload` (work for other cores) · `acks`.
+//! peer) · `commit` (the hand-over) · `offload_queue` · `offload` (work for other cores) · `acks` ·
+//! `preview` (events without a worker).
 //!
 //! # What it guarantees
 //! * Batches reach the queue in the order of reading, also those that other cores studied.
@@ -51,6 +52,7 @@ mod multiline;
 mod offload;
 mod offload_queue;
 mod open_batch;
+pub mod preview;
 mod processor;
 pub mod source;
 pub mod stream;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use inrush_event::{facility_name, severity_name};
+use inrush_inspect::explain::collector::EventValue;
 use inrush_inspect::explain::{RULE, RecordExplanation, reason, rfc3339};
 
 /// Characters of the column of names.
@@ -46,30 +47,19 @@ pub(super) fn write(
     if explained.number > 1 {
         writeln!(out)?;
     }
+    let (kind, number) = match explained.event_number() {
+        Some(number) => ("event", number),
+        None => ("record", explained.number),
+    };
     writeln!(
         out,
-        "{bold}record {}: {}{reset}",
-        explained.number,
+        "{bold}{kind} {number}: {}{reset}",
         record.format.name()
     )?;
     let mut page = ExplainPage { out, colour };
-    let number = |n: Option<u8>| n.map_or(String::new(), |n| format!("({n})"));
-    let facility = record.facility();
-    page.line(
-        "facility",
-        facility.map_or("-", facility_name),
-        &number(facility),
-    )?;
-    let severity = record.severity();
-    page.line(
-        "severity",
-        severity.map_or("-", severity_name),
-        &number(severity),
-    )?;
-    times(explained, &mut page)?;
-    for (name, bytes) in explained.fields() {
-        let value = bytes.map_or("-".to_owned(), printable);
-        page.line(name, &value, "")?;
+    match &explained.values {
+        Some(values) => decoded(explained, values, &mut page)?,
+        None => header(explained, &mut page)?,
     }
     anomalies(explained, &mut page)?;
     decision(explained, &mut page)?;
@@ -87,6 +77,50 @@ pub(super) fn write(
             "of parts that came before"
         };
         page.line("hec", &printable(hec), note)?;
+    }
+    Ok(())
+}
+
+/// Values of an event of a collector, and the places that they come from.
+fn decoded(
+    explained: &RecordExplanation,
+    values: &[EventValue],
+    page: &mut ExplainPage<'_, impl Write>,
+) -> io::Result<()> {
+    for value in values {
+        page.line(value.name, &printable(&value.value), &value.from)?;
+    }
+    let received = rfc3339(explained.record.received);
+    page.line("received", received.as_deref().unwrap_or("-"), "")?;
+    if let Some(event) = explained.event() {
+        page.line("event", &printable(event), "")?;
+    }
+    if let Some(fields) = explained.indexed_fields() {
+        page.line("fields", &printable(fields), "")?;
+    }
+    Ok(())
+}
+
+/// Header of a record.
+fn header(explained: &RecordExplanation, page: &mut ExplainPage<'_, impl Write>) -> io::Result<()> {
+    let record = &explained.record;
+    let number = |n: Option<u8>| n.map_or(String::new(), |n| format!("({n})"));
+    let facility = record.facility();
+    page.line(
+        "facility",
+        facility.map_or("-", facility_name),
+        &number(facility),
+    )?;
+    let severity = record.severity();
+    page.line(
+        "severity",
+        severity.map_or("-", severity_name),
+        &number(severity),
+    )?;
+    times(explained, page)?;
+    for (name, bytes) in explained.fields() {
+        let value = bytes.map_or("-".to_owned(), printable);
+        page.line(name, &value, "")?;
     }
     Ok(())
 }
@@ -162,9 +196,11 @@ fn decision(
         page.line(heading, &what, &note)?;
         heading = "";
     }
-    let note = if class.is_none() { RULE } else { "" };
-    page.line("index", &printable(names.index), note)?;
-    page.line("sourcetype", &printable(names.sourcetype), note)?;
+    if explained.values.is_none() {
+        let note = if class.is_none() { RULE } else { "" };
+        page.line("index", &printable(names.index), note)?;
+        page.line("sourcetype", &printable(names.sourcetype), note)?;
+    }
     let Some(peer) = explained.peer() else {
         return Ok(());
     };

@@ -62,6 +62,27 @@ impl EventProcessor {
         }
     }
 
+    /// A study that reads headers and nothing else, beside all workers.
+    pub(super) fn of_headers(
+        ledger: &Arc<Ledger>,
+        source: &Arc<IngestSource>,
+        settings: &IngestSettings,
+    ) -> Self {
+        Self {
+            source: Arc::clone(source),
+            ledger: Arc::clone(ledger),
+            unknown: UnclassifiedTable::new(),
+            parser: source.zones.parser(&settings.zone, settings.guess_timezone),
+            recogniser: None,
+            namer: None,
+            shaper: None,
+            recognised: 0,
+            sums: false,
+            skew_ns_max: settings.skew_ns_max,
+            encoding: settings.encoding,
+        }
+    }
+
     /// True if texts of its own are appended to a batch. One that outgrows its arena moves into
     /// fresh memory, which costs as much as to read it.
     pub(super) fn appends(&self) -> bool {

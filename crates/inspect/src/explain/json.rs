@@ -17,6 +17,7 @@ pub(super) fn object(explained: &RecordExplanation) -> Result<Vec<u8>, serde_jso
         explained.anomalies().map(anomaly).collect(),
     );
     decision(explained, &mut object);
+    event(explained, &mut object);
     let mut text = serde_json::to_vec(&object)?;
     text.pop();
     if explained.hec.is_empty() {
@@ -63,6 +64,32 @@ fn header(explained: &RecordExplanation, object: &mut Map<String, Value>) {
     for (name, bytes) in explained.fields() {
         object.insert(name.into(), bytes.map(String::from_utf8_lossy).into());
     }
+}
+
+/// Values of an event of a collector, and the places that they come from.
+fn event(explained: &RecordExplanation, object: &mut Map<String, Value>) {
+    let Some(values) = &explained.values else {
+        return;
+    };
+    let value = |one: &super::collector::EventValue| {
+        let text = String::from_utf8_lossy(&one.value);
+        (
+            one.name.to_owned(),
+            json!({ "value": text, "from": one.from }),
+        )
+    };
+    object.insert("event_number".into(), explained.event_number().into());
+    object.insert(
+        "values".into(),
+        Value::Object(values.iter().map(value).collect()),
+    );
+    let written = |bytes: &[u8]| -> Value {
+        let lossy = || String::from_utf8_lossy(bytes).into_owned().into();
+        serde_json::from_slice(bytes).unwrap_or_else(|_| lossy())
+    };
+    object.insert("event".into(), explained.event().map(written).into());
+    let fields = explained.indexed_fields().map(written);
+    object.insert("indexed_fields".into(), fields.into());
 }
 
 fn time(explained: &RecordExplanation, object: &mut Map<String, Value>) {

@@ -13,6 +13,8 @@
 //! # Limits
 //! A record of the admin API has at most [`RECORD_BYTES_MAX`] bytes.
 
+pub mod collector;
+mod explanation;
 mod json;
 mod nearest_rule;
 
@@ -20,22 +22,24 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use inrush_classify::{CompiledPacks, HostProducts, RuleOutcome, RuleTrace};
+use inrush_classify::{CompiledPacks, HostProducts, RuleTrace};
 use inrush_codec::encode::{HecEncoder, HecOptions};
 use inrush_codec::{OptionsError, SyslogOptions, SyslogParser, Zone, ZoneGuesses, datagram};
 use inrush_config::{Config, SourceOptions};
 use inrush_event::{
-    Anomalies, Batch, BatchBuilder, BatchPool, Peer, Period, Protocol, Record, Secret, SourceInfo,
-    Span, Timestamp, limits,
+    Anomalies, Batch, BatchBuilder, BatchPool, Peer, Protocol, Record, Secret, SourceInfo, Span,
+    Timestamp, limits,
 };
 use inrush_ingest::classification::{
     self, BatchClassifier, ClassifierContext, MemoryBudget, MultilineAssembler, PartOutcome,
 };
-use inrush_ingest::timezone;
-use inrush_ingest::transform::{EventTransformer, FailureCounters, TransformRules, UNROUTED};
+use inrush_ingest::transform::{EventTransformer, FailureCounters, TransformRules};
 use inrush_sink::SinkConfig;
 use inrush_sink::splunk_hec::SplunkHecConfig;
 
+use collector::ValueTrail;
+
+pub use explanation::{PartFate, RecordExplanation, reason};
 pub use json::{rest, rfc3339};
 pub use nearest_rule::{NearestRule, UnknownStatus, unknown};
 
@@ -60,248 +64,12 @@ pub struct RawRecord<'a> {
     pub received: Option<Timestamp>,
 }
 
-/// A record that was read, and what would be sent of it.
-pub struct RecordExplanation {
-    /// From 1, in the order of asking.
-    pub number: u64,
-    /// The record alone in its batch.
-    pub batch: Batch,
-    /// The record as it was read.
-    pub record: Record,
-    /// True if the arrival named no sender, so that its address is our own stand-in.
-    pub stand_in: bool,
-    /// The HEC envelope; empty if the record is filtered, or waits for others.
-    pub hec: Vec<u8>,
-    /// All envelopes that came of it: those of groups whose time was up come first.
-    pub envelopes: Vec<Vec<u8>>,
-    /// The rule by which it is a part of an event, and what became of it.
-    pub part: Option<(String, PartFate)>,
-    /// The rule that filters the record.
-    pub filtered: Option<String>,
-    /// The transforms that changed it.
-    pub transforms: Vec<String>,
-    /// Destinations that routes send it to; `None` without routes: every destination.
-    pub destinations: Option<Vec<String>>,
-    /// The rules that were asked, in order; `None` if packs are off.
-    pub considered: Option<Vec<RuleTrace>>,
-    /// True if no rule recognised it, so that the fallback decided.
-    pub fell: bool,
-    timezone: String,
-    time_skew_max: Period,
-}
-
-/// Fate of a part of an event.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PartFate {
-    /// It was looked at alone: nothing is put together.
-    Alone,
-    /// It waits for the others.
-    Held,
-    /// An event came of it and of the others.
-    Joined,
-}
-
-impl PartFate {
-    /// The word in output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Alone => "alone",
-            Self::Held => "held",
-            Self::Joined => "joined",
-        }
-    }
-}
-
-impl RecordExplanation {
-    /// The fields that the parser found, by their names in output; an absent one is `None`.
-    pub fn fields(&self) -> [(&'static str, Option<&[u8]>); 7] {
-        let field = |span: Span| (!span.is_empty()).then(|| self.batch.get(span));
-        let Record {
-            host,
-            app,
-            proc_id,
-            msg_id,
-            sdata,
-            message,
-            raw,
-            ..
-        } = self.record;
-        [
-            ("host", field(host)),
-            ("app", field(app)),
-            ("proc_id", field(proc_id)),
-            ("msg_id", field(msg_id)),
-            ("sdata", field(sdata)),
-            ("message", field(message)),
-            ("raw", field(raw)),
-        ]
-    }
-
-    /// Spans, in bytes, of the parts of the header that lie in the record.
-    pub fn spans(&self) -> Vec<(&'static str, Span)> {
-        let record = &self.record;
-        let parts = [
-            ("host", record.host),
-            ("app", record.app),
-            ("proc_id", record.proc_id),
-            ("msg_id", record.msg_id),
-            ("sdata", record.sdata),
-            ("message", record.message),
-        ];
-        let inside = |span: Span| !span.is_empty() && span.end() <= record.raw.end();
-        parts
-            .into_iter()
-            .filter(|(_, span)| inside(*span))
-            .collect()
-    }
-
-    /// The rules that decided, joined by `|`; empty if none did.
-    pub fn rules(&self) -> &str {
-        self.batch
-            .class(&self.record)
-            .map_or("", |class| &class.rules)
-    }
-
-    /// Vendor, product and class, as far as they are known, joined by `/`.
-    pub fn class(&self) -> Option<String> {
-        let names = self.batch.names(&self.record);
-        let parts = [names.vendor, names.product, names.class];
-        let known = parts.iter().filter(|part| !part.is_empty());
-        let known: Vec<_> = known.map(|part| String::from_utf8_lossy(part)).collect();
-        (!known.is_empty()).then(|| known.join("/"))
-    }
-
-    /// Reason of the decision on the record, in a sentence.
-    pub fn why(&self) -> String {
-        let mut why = match self.filtered.as_deref() {
-            Some(UNROUTED) => "filtered: no route matches".to_owned(),
-            Some(rule) => return format!("filtered by the rule `{rule}`"),
-            None => self.recognised(),
-        };
-        if !self.transforms.is_empty() {
-            why.push_str("; changed by ");
-            why.push_str(&self.transforms.join(", then "));
-        }
-        why
-    }
-
-    fn recognised(&self) -> String {
-        if !self.rules().is_empty() {
-            let rules = self.rules().replace('|', ", then ");
-            let fate = self.part.as_ref().map(|(rule, fate)| {
-                let fate = match fate {
-                    PartFate::Alone => "looked at alone",
-                    PartFate::Held => "it waits for the others",
-                    PartFate::Joined => "which is complete",
-                };
-                format!("; it is a part of an event by `{rule}`: {fate}")
-            });
-            let nearest = self.nearest().filter(|_| self.fell);
-            let nearest = nearest.map(|(rule, why)| {
-                format!(", as no other rule took it; the nearest was `{rule}`: {why}")
-            });
-            let more = fate.or(nearest).unwrap_or_default();
-            return format!("recognised by {rules}{more}");
-        }
-        match self.nearest() {
-            Some((rule, why)) => format!("no rule took it; the nearest was `{rule}`: {why}"),
-            None if self.considered.is_none() => {
-                "no rule is asked: `packs.enabled` is not set".to_owned()
-            }
-            None => "no rule asks for anything in it".to_owned(),
-        }
-    }
-
-    /// The rule that came nearest to recognising it, and what failed: one by program or structured
-    /// data before one by the message, the last of those.
-    pub fn nearest(&self) -> Option<(&str, String)> {
-        let of = |stages: &[&str]| {
-            let mut asked = self.considered.iter().flatten().rev();
-            asked.find_map(|one| {
-                let failed = stages
-                    .contains(&one.stage)
-                    .then(|| reason(&one.outcome))??;
-                Some((one.rule.as_str(), failed))
-            })
-        };
-        of(&["sdata", "program"])
-            .or_else(|| of(&["message", "cef", "leef", "json", "cisco", "listener"]))
-    }
-
-    /// Derivation of the event time, in sentences.
-    pub fn time_notes(&self) -> Vec<String> {
-        let has = |anomaly| self.record.anomalies.contains(anomaly);
-        if !self.record.event_time.is_some() {
-            let stands_in = "the receive time stands in";
-            let why = if has(Anomalies::BAD_TIME) {
-                "what was sent is no date"
-            } else {
-                "none was sent"
-            };
-            return vec![format!("{why}; {stands_in}")];
-        }
-        let mut notes = Vec::new();
-        if has(Anomalies::YEAR_ASSUMED) {
-            notes
-                .push("no year was sent: the one closest to the receive time was taken".to_owned());
-        }
-        let zone = timezone::offset(self.record.zone_minutes);
-        if has(Anomalies::ZONE_GUESSED) {
-            notes.push(format!(
-                "no zone was sent: {zone}, that of earlier events of its sender, was taken"
-            ));
-        } else if has(Anomalies::ZONE_ASSUMED) {
-            let zone = &self.timezone;
-            let unless = match self.rules() {
-                "" => "",
-                _ => ", unless a rule set another",
-            };
-            notes.push(format!(
-                "no zone was sent: the source's, {zone}, was taken{unless}"
-            ));
-        } else if self.record.zone_minutes != Record::ZONE_NONE {
-            notes.push(format!("sent with the zone {zone}"));
-        }
-        if has(Anomalies::TIME_SKEWED) {
-            let most = self.time_skew_max;
-            notes.push(format!(
-                "more than {most} from the receive time (`max_time_skew`)"
-            ));
-        }
-        if has(Anomalies::CLOCK_UNSYNCED) {
-            notes.push("the device said that its clock is not synchronised".to_owned());
-        }
-        notes
-    }
-
-    /// Each anomaly with its sentence.
-    pub fn anomalies(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let set = self.record.anomalies;
-        let present = Anomalies::ALL.iter().filter(move |one| set.contains(**one));
-        present.filter_map(|one| Some((one.names().next()?, one.describe())))
-    }
-
-    /// The peer that sent it.
-    pub fn peer(&self) -> Option<&Peer> {
-        self.batch.peer(&self.record)
-    }
-
-    /// All of it as one JSON object. The envelope under `hec` is the very text that would be sent.
-    ///
-    /// # Errors
-    /// None that is known: what is written comes from text.
-    pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
-        json::object(self)
-    }
-}
-
-/// Reason that a rule was not taken, in words; `None` if it was.
-pub fn reason(outcome: &RuleOutcome) -> Option<String> {
-    match outcome {
-        RuleOutcome::Taken => None,
-        RuleOutcome::Condition(words) => Some(format!("it is not so that {words}")),
-        RuleOutcome::Step(number) => Some(format!("step {} could not read it", number + 1)),
-    }
+/// Findings of the rules about a record: as in [`RecordExplanation`].
+struct Recognition {
+    part: Option<(String, PartFate)>,
+    filtered: Option<String>,
+    considered: Option<Vec<RuleTrace>>,
+    fell: bool,
 }
 
 /// Transforms, destinations, and the rule that filters.
@@ -341,7 +109,7 @@ impl Explainer {
         config: &Config,
         packs: &Arc<CompiledPacks>,
     ) -> Result<Self, OptionsError> {
-        let syslog = source.syslog().cloned().unwrap_or_default();
+        let syslog = collector::header_options(source);
         let zone = syslog.zone()?;
         let listen = source.listen();
         let first = listen.first();
@@ -420,23 +188,31 @@ impl Explainer {
             ip: arrival.sender.unwrap_or(self.door.ip),
             ..self.door.clone()
         };
-        let (mut builder, mut record) = self.read(arrival, received, peer);
-        let (mut considered, mut filtered) = (None, None);
-        let (mut part, mut fell) = (None, true);
-        if let Some(recogniser) = &mut self.recogniser {
-            recogniser.begin();
-            recogniser.run(&mut builder, 0, None);
-            part = recogniser
-                .part_of()
-                .map(|rule| (rule.to_owned(), PartFate::Alone));
-            considered = Some(recogniser.considered().to_vec());
-            fell = recogniser.fell();
-            filtered = recogniser
-                .take_dropped()
-                .map(|(rule, _)| rule.to_owned())
-                .next();
-        }
+        let (builder, record) = self.read(arrival, received, peer);
+        let mut explained = self.study(builder, record, now, None);
+        explained.stand_in = arrival.sender.is_none();
+        explained
+    }
+
+    /// Explains the record in `builder`, of which no more than its header is known. `trail` follows
+    /// the values of an event of a collector.
+    fn study(
+        &mut self,
+        mut builder: BatchBuilder,
+        mut record: Record,
+        now: Instant,
+        mut trail: Option<ValueTrail>,
+    ) -> RecordExplanation {
+        let Recognition {
+            mut part,
+            mut filtered,
+            considered,
+            fell,
+        } = self.recognise(&mut builder);
         self.flag_skewed(&mut builder);
+        if let Some(trail) = &mut trail {
+            trail.recognised(&builder);
+        }
         if let (Some((_, fate)), Some(groups)) = (&mut part, &mut self.groups) {
             *fate = hold(self.recogniser.as_mut(), &builder, groups, now);
         }
@@ -447,6 +223,7 @@ impl Explainer {
         if filtered.is_none() && !waits {
             (transforms, destinations, filtered) = self.shaped(&mut builder);
         }
+        let values = trail.map(|trail| trail.values(&builder, &transforms));
         let own = usize::from(filtered.is_none());
         record = builder.records().first().copied().unwrap_or(record);
         self.put_ready(&mut builder);
@@ -477,9 +254,34 @@ impl Explainer {
             number: self.number,
             batch,
             record,
-            stand_in: arrival.sender.is_none(),
+            stand_in: true,
+            values,
             timezone: self.syslog.timezone.clone(),
             time_skew_max: self.syslog.max_time_skew,
+        }
+    }
+
+    /// Asks the rules about the record.
+    fn recognise(&mut self, builder: &mut BatchBuilder) -> Recognition {
+        let Some(recogniser) = &mut self.recogniser else {
+            return Recognition {
+                part: None,
+                filtered: None,
+                considered: None,
+                fell: true,
+            };
+        };
+        recogniser.begin();
+        recogniser.run(builder, 0, None);
+        let part = recogniser.part_of();
+        let part = part.map(|rule| (rule.to_owned(), PartFate::Alone));
+        let (considered, fell) = (recogniser.considered().to_vec(), recogniser.fell());
+        let mut dropped = recogniser.take_dropped();
+        Recognition {
+            part,
+            filtered: dropped.next().map(|(rule, _)| rule.to_owned()),
+            considered: Some(considered),
+            fell,
         }
     }
 

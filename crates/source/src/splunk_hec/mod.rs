@@ -10,6 +10,7 @@
 //! 4. `body`: bytes without their framing and compression; `events`: events of them.
 //! 5. `connection`: requests of a connection, one after the other, and their answers; `opening`:
 //!    from the head of a request to its body; `acks`: acknowledgements that clients poll for.
+//! 6. [`preview`]: what would be made of a body, without a connection.
 
 mod ack_file;
 mod acks;
@@ -20,6 +21,7 @@ pub mod cors;
 mod events;
 mod opening;
 pub mod options;
+pub mod preview;
 mod reply;
 mod request;
 mod room;

@@ -105,16 +105,17 @@ pub(super) enum HeadRequest {
 
 /// RequestQuery of a request, as far as it matters.
 #[derive(Default)]
-struct RequestQuery<'a> {
+pub(super) struct RequestQuery<'a> {
     token: Option<Cow<'a, str>>,
     channel: Option<Cow<'a, str>>,
-    names: EventDefaults,
+    /// Names, host and time for events.
+    pub(super) names: EventDefaults,
     /// A `time` that is none.
     bad_time: bool,
 }
 
 impl<'a> RequestQuery<'a> {
-    fn read(query: &'a str) -> Self {
+    pub(super) fn read(query: &'a str) -> Self {
         let mut read = Self::default();
         for (key, value) in url::form_urlencoded::parse(query.as_bytes()) {
             let bytes = || value.as_bytes().to_vec();

@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use inrush_codec::SyslogOptions;
 use inrush_event::{HistogramSnapshot, Metric, MetricsPage, Timestamp};
 use inrush_ingest::batch_writer::source::IngestSource;
 use inrush_ingest::enrichment::Enrichment;
@@ -58,10 +57,7 @@ fn resolve(
 ) -> Result<StreamSettings, String> {
     let before = before.map(|(options, running)| (options.tls.as_ref(), running));
     let tls = StreamSettings::tls(options.tls.as_ref(), before);
-    let syslog = SyslogOptions {
-        max_time_skew: options.max_time_skew,
-        ..SyslogOptions::default()
-    };
+    let syslog = options.header_options();
     let zone = syslog.zone().map_err(|error| error.to_string())?;
     Ok(StreamSettings {
         ingest: known.settings(options.info(name), None, &syslog, zone),
