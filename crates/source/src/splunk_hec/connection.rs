@@ -25,11 +25,11 @@ use inrush_ingest::batch_writer::FrameIntake;
 use inrush_ingest::batch_writer::acks::{AckRange, AckTarget, PendingAcks};
 use inrush_ingest::batch_writer::stream::StreamDecoder;
 use inrush_transport::http::head::{HeadParse, parse_head};
+use inrush_transport::http::reader::{BodyFault, BodyReader};
 use inrush_transport::stream::{Connection, EndReason, StreamRead};
 use serde::Deserialize;
 
 use super::acks::{AckPlace, ChannelId};
-use super::body::{BodyFault, BodyReader};
 use super::counts::TokenCounts;
 use super::events::EventReader;
 use super::options::AckRule;

@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use inrush_codec::hec::HecAnswer;
 use inrush_transport::http::head::{BodyLength, RequestHead};
+use inrush_transport::http::reader::BodyReader;
 use inrush_transport::stream::Connection;
 
 use super::acks::{AckPlace, AckTableFull};
-use super::body::BodyReader;
 use super::connection::{
     HecConnection, OpenPoll, OpenRequest, PendingReply, RequestStage, too_large,
 };

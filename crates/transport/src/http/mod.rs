@@ -1,6 +1,8 @@
-//! HTTP/1 (RFC 9112) as functions over bytes: heads of requests, and bodies without their framing.
+//! HTTP/1 (RFC 9112) as functions over bytes: heads of requests, and bodies without their framing
+//! and compression.
 //!
-//! `httparse` has the grammar; here is what a server has to decide beyond it.
+//! `httparse` has the grammar, and `flate2` inflates; here is what a server has to decide beyond.
 
 pub mod body;
 pub mod head;
+pub mod reader;

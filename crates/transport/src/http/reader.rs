@@ -1,4 +1,5 @@
-//! Body of a request: its bytes without their framing and compression, in front of a batch's room.
+//! Body of a request: its bytes without their framing and compression (RFC 1952), in front of the
+//! room of the caller.
 //!
 //! # What it guarantees
 //! * What is decompressed goes straight into the room; what has no room yet waits compressed.
@@ -8,18 +9,19 @@
 //! [`GZIP_READ_BYTES`] of compressed bytes are read at once.
 
 use flate2::{Decompress, FlushDecompress, Status};
-use inrush_transport::http::body::{BodyDecoder, BodyPart};
-use inrush_transport::http::head::BodyLength;
+
+use super::body::{BodyDecoder, BodyPart};
+use super::head::BodyLength;
 
 /// Compressed bytes that are read at once: what waits for room is kept.
-pub(super) const GZIP_READ_BYTES: usize = 64 * 1024;
+pub const GZIP_READ_BYTES: usize = 64 * 1024;
 
 /// Bytes that a compressed body may have grown to before its ratio counts.
 const RATIO_FREE_BYTES: u64 = 1024 * 1024;
 
 /// Fault of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum BodyFault {
+pub enum BodyFault {
     /// Its framing is broken: the connection cannot be read on.
     Framing,
     /// Its compression is broken, or grows more than it may.
@@ -102,7 +104,7 @@ fn gzip_stream() -> Decompress {
 }
 
 /// Takes framing and compression off a body.
-pub(super) struct BodyReader {
+pub struct BodyReader {
     framing: BodyDecoder,
     gunzip: Option<Box<GzipStream>>,
     /// Bytes of the body so far, decompressed.
@@ -116,15 +118,17 @@ pub(super) struct BodyReader {
 }
 
 /// Bytes that were taken of those shown.
-pub(super) struct BodyTaken {
+pub struct BodyTaken {
     /// Bytes of the body, which stand in front of the room now.
-    pub(super) filled: usize,
+    pub filled: usize,
     /// Offset of the bytes behind the body, if it has ended in what was shown.
-    pub(super) behind: Option<usize>,
+    pub behind: Option<usize>,
 }
 
 impl BodyReader {
-    pub(super) fn new(length: BodyLength, gzip: bool, bytes_max: u64, ratio_max: u64) -> Self {
+    /// Of a body of that length. It has at most `bytes_max` bytes, decompressed, and grows to at
+    /// most `ratio_max` times as many as came.
+    pub fn new(length: BodyLength, gzip: bool, bytes_max: u64, ratio_max: u64) -> Self {
         Self {
             framing: BodyDecoder::new(length),
             gunzip: gzip.then(|| Box::new(GzipStream::new())),
@@ -137,19 +141,19 @@ impl BodyReader {
     }
 
     /// True once the body has ended and all of it was given.
-    pub(super) fn is_ended(&self) -> bool {
+    pub fn is_ended(&self) -> bool {
         self.ended
     }
 
     /// True if bytes that came wait for room.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.gunzip
             .as_ref()
             .is_some_and(|gunzip| gunzip.is_waiting())
     }
 
     /// Bytes to read at once, at most.
-    pub(super) fn read_bytes(&self, room: usize) -> usize {
+    pub fn read_bytes(&self, room: usize) -> usize {
         match self.gunzip {
             Some(_) => room.min(GZIP_READ_BYTES),
             None => room,
@@ -157,14 +161,18 @@ impl BodyReader {
     }
 
     /// Bytes of memory that it keeps.
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         self.gunzip
             .as_ref()
             .map_or(0, |gunzip| gunzip.input.capacity())
     }
 
-    /// Takes the first `shown` bytes of the room, which came from the peer.
-    pub(super) fn take(&mut self, room: &mut [u8], shown: usize) -> Result<BodyTaken, BodyFault> {
+    /// Takes the first `shown` bytes of the room, which came from the peer. What is compressed is
+    /// kept until [`Self::inflate`]; bytes behind the body are the caller's to save before.
+    ///
+    /// # Errors
+    /// The fault of the body, which is of no more use.
+    pub fn take(&mut self, room: &mut [u8], shown: usize) -> Result<BodyTaken, BodyFault> {
         let mut filled = 0;
         let mut behind = None;
         let mut at = 0;
@@ -207,7 +215,10 @@ impl BodyReader {
     }
 
     /// Decompresses what waits into the room; the bytes that it filled.
-    pub(super) fn inflate(&mut self, room: &mut [u8]) -> Result<usize, BodyFault> {
+    ///
+    /// # Errors
+    /// The fault of the body, which is of no more use.
+    pub fn inflate(&mut self, room: &mut [u8]) -> Result<usize, BodyFault> {
         let Some(gunzip) = &mut self.gunzip else {
             return Ok(0);
         };
@@ -233,7 +244,7 @@ impl BodyReader {
     }
 
     /// Forgets what waits: the body is of no more use.
-    pub(super) fn give_up(&mut self) {
+    pub fn give_up(&mut self) {
         self.gunzip = None;
         self.bytes_max = u64::MAX;
         self.ended = self.framing_ended;
