@@ -38,6 +38,7 @@ mod hosts;
 mod lifecycle;
 mod load;
 mod memory;
+mod monitoring;
 mod narrow;
 mod packs;
 mod paths;
