@@ -1,5 +1,7 @@
 //! `inrush check`: what is wrong with a configuration, and what a right one may say.
 
+mod connect;
+
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -39,6 +41,10 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             eprintln!("{}: warning: {words}", path.display());
         }
         writeln!(out, "{}: ok", path.display())?;
+        if args.connect && !connect::run(&config, &mut out)? {
+            out.flush()?;
+            return Ok(ExitCode::FAILURE);
+        }
     } else if args.print.print_schema {
         writeln!(out, "{}", serde_json::to_string_pretty(&config::schema())?)?;
     } else if args.print.print_pack_schema {

@@ -1,7 +1,7 @@
 //! `inrush doctor`: what of this host does not suit the configuration, and what mends it.
 
 mod certificates;
-mod collectors;
+pub(super) mod collectors;
 mod refused;
 
 use std::io::Write;

@@ -130,6 +130,7 @@ pub(crate) struct RunArgs {
 #[derive(Args)]
 #[command(after_help = "Examples:
   inrush check -c inrush.yaml
+  inrush check -c inrush.yaml --connect   also connects to the destinations; sends no event
   inrush check --print-default > inrush.yaml
   inrush check --print-schema > inrush.schema.json
   inrush check --hash-password            asks for a password, prints its hash")]
@@ -137,6 +138,9 @@ pub(crate) struct CheckArgs {
     /// The configuration file
     #[arg(short, long, value_name = "FILE", required_unless_present = "print")]
     pub(crate) config: Option<PathBuf>,
+    /// Also connect to each destination, without sending an event: address, TLS, health and token
+    #[arg(long, requires = "config")]
+    pub(crate) connect: bool,
     #[command(flatten)]
     pub(crate) print: PrintArgs,
 }

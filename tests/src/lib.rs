@@ -32,7 +32,7 @@ pub use hec_peer::{
 };
 pub use http::{HttpAnswer, http, http_with};
 pub use inrush::{Exit, Inrush, Options, binary};
-pub use inrush_testkit::{DEADLINE, Hec, HecRequest, Reply, Sticky, eventually};
+pub use inrush_testkit::{DEADLINE, Hec, HecRequest, Reply, Sticky, connect_proxy, eventually};
 pub use lines::{field, json_lines, sorted};
 pub use pki::{Pki, TlsStream, tls_connect};
 pub use recorded::RecordedRequest;

@@ -1,4 +1,5 @@
-//! The Splunk collectors of all destinations, asked for the doctor without sending an event.
+//! The Splunk collectors of all destinations, asked for the doctor and for `inrush check --connect`
+//! without sending an event.
 
 use std::time::Duration;
 
@@ -17,14 +18,14 @@ const STEP: Duration = Duration::from_secs(3);
 
 /// Findings about the collectors.
 #[derive(Default)]
-pub(super) struct CollectorFindings {
-    pub(super) collectors: Vec<CollectorEndpoint>,
+pub(in crate::cmd) struct CollectorFindings {
+    pub(in crate::cmd) collectors: Vec<CollectorEndpoint>,
     /// The certificates that they showed.
-    pub(super) certificates: Vec<CertificateFile>,
+    pub(in crate::cmd) certificates: Vec<CertificateFile>,
 }
 
 /// Asks them all, side by side; it takes at most three steps and one for each index.
-pub(super) fn ask(config: &Config) -> CollectorFindings {
+pub(in crate::cmd) fn ask(config: &Config) -> CollectorFindings {
     let mut destinations: Vec<(&str, (&SplunkHecConfig, Vec<String>))> = Vec::new();
     for (name, destination) in &config.destinations {
         if let SinkConfig::SplunkHec(hec) = destination {

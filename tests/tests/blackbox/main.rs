@@ -7,6 +7,7 @@ mod activation;
 mod backlog;
 mod bench;
 mod bounded;
+mod check_connect;
 mod clients;
 mod config;
 mod dashboard;

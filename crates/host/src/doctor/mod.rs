@@ -50,7 +50,7 @@ pub use asked::{
     CertificateFile, CollectorEndpoint, CollectorReachability, CollectorResponse, DiskRequirement,
     RefusedSender, ValidityPeriod, ValidityTime,
 };
-pub use checks::overdrawn;
+pub use checks::{collector_findings, overdrawn};
 pub use finding::{Finding, Layer, Setting, Severity};
 pub use probe::{device, free_bytes, total_bytes};
 use scene::HostFacts;

@@ -6,7 +6,11 @@ use crate::doctor::finding::{Finding, Layer, Severity};
 use crate::doctor::scene::HostFacts;
 
 pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
-    let all = &scene.ask.collectors;
+    collector_findings(&scene.ask.collectors)
+}
+
+/// A finding for each of these endpoints, in their order.
+pub fn collector_findings(all: &[CollectorEndpoint]) -> Vec<Finding> {
     let finding = |one: &CollectorEndpoint| {
         let works = |other: &&CollectorEndpoint| {
             other.destination == one.destination && verdict(&other.reached).severity < MOST

@@ -35,6 +35,7 @@ mod udp_memory;
 mod udp_sockets;
 mod unread;
 
+pub use collectors::collector_findings;
 pub use disk_budgets::overdrawn;
 
 use super::finding::Finding;
