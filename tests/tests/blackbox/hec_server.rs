@@ -260,6 +260,31 @@ fn lines_of_the_raw_endpoint_are_events() {
 }
 
 #[test]
+fn lines_of_the_raw_endpoint_may_be_joined_to_events() {
+    let rule = r#", raw: { multiline: "^\\d{4}-" }"#;
+    let inrush = Inrush::start(&collector(rule, ""));
+    let mut hec = client(&inrush);
+    let event = "2026-11-28 error\n  at one\n\n  at two";
+    let body = format!("{event}\n2026-11-28 next\n");
+    assert_eq!(hec.ask("raw", "", &body).brief(), (200, Some(0)));
+    // Wherever it is cut, and compressed too; the end of a body ends an event.
+    for byte in hec.request("raw", "Content-Encoding: gzip\r\n", &gzip(&body)) {
+        hec.send([byte]);
+    }
+    assert_eq!(hec.answer().brief(), (200, Some(0)));
+    assert_eq!(hec.ask("raw", "", "  at three").brief(), (200, Some(0)));
+    let next = "2026-11-28 next";
+    assert_eq!(texts(&inrush, 5), [event, next, event, next, "  at three"]);
+    inrush.rewrite(&collector(r#", raw: { multiline: "(" }"#, ""));
+    let answer = inrush.reload();
+    assert!(
+        answer.status == 400 && answer.body.contains("multiline"),
+        "{}",
+        answer.body
+    );
+}
+
+#[test]
 fn bodies_may_be_chunked_compressed_cut_and_pipelined() {
     let inrush = Inrush::start(&collector("", ""));
     let mut hec = client(&inrush);

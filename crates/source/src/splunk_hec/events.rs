@@ -4,15 +4,16 @@
 //! * Objects before the first one at fault are taken, it and those behind it are not.
 //! * The value of `event` and of `fields` is kept as it was written.
 
+use inrush_codec::Frame;
 use inrush_codec::hec::{
     BodySplitter, BodyStep, Envelope, EnvelopeFault, EnvelopeText, EnvelopeTime, EventValue,
     HecAnswer,
 };
-use inrush_codec::{Frame, FrameDecoder, StreamFraming};
 use inrush_event::{Anomalies, Format, Span, TimeTally, Timestamp};
 use inrush_ingest::batch_writer::FrameIntake;
 use inrush_ingest::batch_writer::decoded::{AppendedPart, DecodedEvent, DecodedNames};
 
+use super::lines::LineReader;
 use super::request::{BodyFormat, EventDefaults, EventUpload};
 use super::tokens::HecToken;
 
@@ -24,7 +25,7 @@ pub(super) enum EventReader {
     /// Objects.
     Objects(BodySplitter),
     /// Lines.
-    Lines(Box<FrameDecoder>),
+    Lines(Box<LineReader>),
 }
 
 /// Result of a step through the bytes of a body.
@@ -45,10 +46,7 @@ impl EventReader {
     pub(super) fn new(format: BodyFormat, event_bytes_max: usize) -> Self {
         match format {
             BodyFormat::Event => Self::Objects(BodySplitter::default()),
-            BodyFormat::Raw => Self::Lines(Box::new(FrameDecoder::new(
-                StreamFraming::Newline,
-                event_bytes_max,
-            ))),
+            BodyFormat::Raw => Self::Lines(Box::new(LineReader::new(event_bytes_max))),
         }
     }
 
@@ -75,7 +73,14 @@ impl EventReader {
                     Err(fault) => (arena.len(), Some(fault)),
                 }
             }
-            Self::Lines(decoder) => (taker.lines(decoder, start, last), None),
+            Self::Lines(lines) => {
+                let first_line = upload.token.first_line.as_ref();
+                let shown = (arena, start, last);
+                let keep = lines.take(shown, first_line, event_bytes_max, |frame| {
+                    taker.line(frame);
+                });
+                (keep, None)
+            }
         };
         EventStep {
             keep,
@@ -90,7 +95,7 @@ impl EventReader {
     pub(super) fn cut_bytes(&self) -> u64 {
         match self {
             Self::Objects(_) => 0,
-            Self::Lines(decoder) => decoder.cut_bytes(),
+            Self::Lines(lines) => lines.cut_bytes(),
         }
     }
 }
@@ -193,19 +198,6 @@ impl EventTaker<'_, '_> {
         self.events += 1;
         self.bytes += bytes;
         Ok(())
-    }
-
-    /// Takes the lines; returns the offset of the one that goes on.
-    fn lines(&mut self, decoder: &mut FrameDecoder, start: usize, last: bool) -> usize {
-        let arena = self.arena;
-        let keep = decoder.decode(arena, start, |frame| self.line(frame));
-        match last {
-            false => keep,
-            true => {
-                decoder.finish(arena, keep, |frame| self.line(frame));
-                arena.len()
-            }
-        }
     }
 
     fn line(&mut self, frame: Frame) {

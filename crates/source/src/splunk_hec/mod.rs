@@ -7,7 +7,7 @@
 //! 2. `running`: its listeners, over reloads; `settings`: what its connections share; `room`: what
 //!    is answered where the queue has no room.
 //! 3. `request`: what a head asks for; `reply`: what is answered.
-//! 4. `events`: events of a body.
+//! 4. `events`: events of a body; `lines`: those of several lines.
 //! 5. `connection`: requests of a connection, one after the other, and their answers; `opening`:
 //!    from the head of a request to its body; `acks`: acknowledgements that clients poll for.
 //! 6. [`preview`]: what would be made of a body, without a connection.
@@ -18,6 +18,7 @@ mod connection;
 mod counts;
 pub mod cors;
 mod events;
+mod lines;
 mod opening;
 pub mod options;
 pub mod preview;

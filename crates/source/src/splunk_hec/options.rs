@@ -12,6 +12,7 @@ use inrush_codec::SyslogOptions;
 use inrush_event::{ByteSize, Period, Secret};
 use inrush_ingest::enrichment::Enrichment;
 use inrush_transport::config::{HttpListenAddrs, ListenAddr, StreamOptions, TlsServerOptions};
+use regex::bytes::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -135,10 +136,38 @@ pub struct TokenOptions {
     /// Lets the token stand in the query of a request (`?token=`).
     #[serde(default)]
     pub query_string_auth: bool,
+    /// The raw endpoint.
+    #[serde(default, skip_serializing_if = "RawOptions::is_default")]
+    pub raw: RawOptions,
     /// Has packs recognise lines of the raw endpoint, as for syslog. Lines that none recognises
     /// have the names of the request or the token.
     #[serde(default)]
     pub packs: bool,
+}
+
+/// Options of the raw endpoint.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawOptions {
+    /// Regular expression that the first line of an event matches: other lines belong to the event
+    /// before. Default: each line is an event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multiline: Option<String>,
+}
+
+impl RawOptions {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The rule for first lines, compiled.
+    ///
+    /// # Errors
+    /// In words: it is no regular expression.
+    pub(super) fn first_line(&self) -> Result<Option<Regex>, String> {
+        let rule = self.multiline.as_deref().map(Regex::new).transpose();
+        rule.map_err(|error| format!("`raw.multiline`: {error}"))
+    }
 }
 
 /// Rule by which an `ackId` becomes true.
@@ -284,6 +313,9 @@ impl SourceOptions for SplunkHecSource {
             if !allowed {
                 let words = "it is not among the token's `indexes`".to_owned();
                 return problem("index", words);
+            }
+            if let Err(words) = token.raw.first_line() {
+                return problem("raw.multiline", words);
             }
             let secret = match (&token.token, &token.token_file) {
                 (Some(secret), None) => secret.expose(),

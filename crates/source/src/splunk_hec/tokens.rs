@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use inrush_event::Secret;
 use inrush_files::Access;
+use regex::bytes::Regex;
 use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
@@ -43,6 +44,8 @@ pub(super) struct HecToken {
     pub(super) query_string_auth: bool,
     /// True if packs are asked about its events.
     pub(super) packs: bool,
+    /// Rule for the first line of an event of the raw endpoint; `None`: each line is an event.
+    pub(super) first_line: Option<Regex>,
     /// Bound of its bytes.
     pub(super) rate: RateLimit,
     /// Counts.
@@ -218,6 +221,7 @@ impl TokenTable {
                 ack: one.ack,
                 query_string_auth: one.query_string_auth,
                 packs: one.packs,
+                first_line: one.raw.first_line()?,
                 rate: RateLimit::new(one.rate.map(|rate| rate.0)),
             };
             let secret = secret(one, data_dir)?;
