@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use inrush_codec::SyslogOptions;
 use inrush_event::{ByteSize, Period, Secret};
 use inrush_ingest::enrichment::Enrichment;
 use inrush_transport::config::{HttpListenAddrs, ListenAddr, StreamOptions, TlsServerOptions};
@@ -257,16 +256,6 @@ fn pending_acks_default() -> NonZeroU32 {
 
 fn time_skew_default() -> Period {
     Period(Duration::from_secs(24 * 60 * 60))
-}
-
-impl SplunkHecSource {
-    /// Options by which headers of texts are read, and times compared.
-    pub fn header_options(&self) -> SyslogOptions {
-        SyslogOptions {
-            max_time_skew: self.max_time_skew,
-            ..SyslogOptions::default()
-        }
-    }
 }
 
 impl SourceOptions for SplunkHecSource {

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use inrush_codec::SyslogOptions;
 use inrush_codec::hec::HecAnswer;
 use inrush_event::{Histogram, Network, Protocol};
 use inrush_ingest::batch_writer::acks::AckTarget;
@@ -87,6 +88,16 @@ impl HecSettings {
             cors: options.cors.clone().unwrap_or_default(),
             proxies: options.stream.trusted_proxies.clone().unwrap_or_default(),
         })
+    }
+}
+
+impl SplunkHecSource {
+    /// Options by which headers of texts are read, and times compared.
+    pub fn header_options(&self) -> SyslogOptions {
+        SyslogOptions {
+            max_time_skew: self.max_time_skew,
+            ..SyslogOptions::default()
+        }
     }
 }
 
