@@ -283,7 +283,7 @@ impl BatchWriter {
         self.show(stream, now);
         stream.given_up = true;
         let start = self.read_start;
-        let (mut intake, _) = self.intake(origin, now);
+        let (mut intake, _) = self.intake(origin, stream.decoder.answers(), now);
         let arena = intake.arena;
         stream.decoder.give_up(arena, start, &mut intake);
         intake.end();
@@ -328,7 +328,7 @@ impl BatchWriter {
             }
         }
         if last {
-            let (mut intake, _) = self.intake(origin, now);
+            let (mut intake, _) = self.intake(origin, stream.decoder.answers(), now);
             let arena = intake.arena;
             stream.decoder.finish(arena, keep, &mut intake);
             intake.end();
@@ -356,9 +356,16 @@ impl BatchWriter {
         self.study.recognise(&mut self.open, events_min, hold, now);
     }
 
-    /// Intake of an origin's frames into the batch, and beside it the answers that are owed.
+    /// Intake of an origin's frames into the batch, and beside it the answers that are owed. `kept`:
+    /// the sender keeps its events until it is answered.
     #[inline(always)]
-    fn intake(&mut self, origin: &Origin, now: Now) -> (FrameIntake<'_>, &mut PendingAcks) {
+    fn intake(
+        &mut self,
+        origin: &Origin,
+        kept: bool,
+        now: Now,
+    ) -> (FrameIntake<'_>, &mut PendingAcks) {
+        self.open.tally.unkept |= !kept;
         let from = FrameOrigin {
             ip: origin.ip(),
             peer: self.open.builder.origin(origin),
@@ -379,7 +386,7 @@ impl BatchWriter {
         end: usize,
         now: Now,
     ) -> usize {
-        let (mut intake, owed) = self.intake(origin, now);
+        let (mut intake, owed) = self.intake(origin, stream.decoder.answers(), now);
         let arena = &intake.arena[..end];
         let keep = stream.decoder.decode(arena, start, &mut intake, owed);
         intake.end();
@@ -414,7 +421,7 @@ impl BatchWriter {
         };
         let (kept, anomalies) = self.cut(kept, cut);
         let span = self.push_bytes(kept.of(bytes), now);
-        let (mut intake, _) = self.intake(origin, now);
+        let (mut intake, _) = self.intake(origin, false, now);
         intake.take(Frame { span, anomalies });
         intake.end();
         self.recognise(RECOGNISE_STEP, now);
@@ -434,7 +441,7 @@ impl BatchWriter {
         self.keep_at_home(now);
         let (kept, anomalies) = self.cut(Span::new(0, bytes.len()), false);
         let span = self.push_bytes(kept.of(bytes), now);
-        let (mut intake, _) = self.intake(origin, now);
+        let (mut intake, _) = self.intake(origin, false, now);
         intake.take_record(decode, Frame { span, anomalies });
         intake.end();
         self.recognise(RECOGNISE_STEP, now);

@@ -18,6 +18,8 @@ pub(crate) struct IncomingBatch {
     pub(crate) memory_bytes: u64,
     /// Bytes that it takes on disk, or a little more.
     pub(crate) disk_bytes: u64,
+    /// Senders keep its events until they are answered.
+    pub(crate) kept: bool,
     /// Time that it gathered before it came, as far as that counts.
     gathered: Duration,
 }
@@ -25,11 +27,18 @@ pub(crate) struct IncomingBatch {
 impl IncomingBatch {
     pub(crate) fn new(batch: Batch, gathered: Duration) -> Self {
         Self {
+            kept: false,
             gathered: gathered.min(GATHERED_MAX),
             memory_bytes: batch.memory_bytes(),
             disk_bytes: disk_bytes(&batch),
             batch: Arc::new(batch),
         }
+    }
+
+    /// The same, and whether senders keep its events until they are answered.
+    pub(crate) fn kept(mut self, kept: bool) -> Self {
+        self.kept = kept;
+        self
     }
 
     /// Since when it counts as waiting to be written, if it comes at `now`.

@@ -1,6 +1,9 @@
 //! The threads of a log on disk: one writes, one syncs and one deletes, so that the one that writes
 //! need not wait. A disk may take a hundred milliseconds to sync, and what is accepted meanwhile is
 //! promised to be written within fifty.
+//!
+//! Nothing is promised of what senders keep until they are answered. While nothing else comes, the
+//! writer syncs by itself: no other thread has to be woken for a round.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -152,7 +155,9 @@ impl Log {
         let mut written = round.write();
         if let Some(sync) = self.begin_sync(&mut written) {
             let sync = Arc::new(sync);
-            let sent = aside.as_ref().map(|jobs| jobs.send(Arc::clone(&sync)));
+            // Nobody is promised that more is written meanwhile: no other thread needs to be woken.
+            let aside = aside.as_ref().filter(|_| !written.may_wait());
+            let sent = aside.map(|jobs| jobs.send(Arc::clone(&sync)));
             let synced = match sent {
                 Some(Ok(())) => loop {
                     let may_write = !written.is_ahead_full();

@@ -33,16 +33,19 @@ mod backlog;
 mod config;
 mod cursor;
 mod cursor_file;
+mod durable;
 mod feed;
 mod format;
 #[cfg(feature = "simulation")]
 pub mod fuzz;
+mod gathering;
 mod given_up;
 mod inspect;
 mod keeper;
 mod log;
 mod meta;
 mod mutant;
+mod on_disk;
 mod quarantine;
 mod ranges;
 mod reader;
@@ -63,6 +66,7 @@ mod writer;
 
 pub use backlog::DestinationBacklog;
 pub use config::{Durability, QueueOptions};
+pub use durable::{DurableCallback, DurableHook};
 pub use feed::DestinationFeed;
 pub use format::{LogId, RefusalNote};
 pub use inrush_event::WhenFull;
@@ -70,9 +74,7 @@ pub use inspect::{
     CorruptFile, CursorInfo, EventGap, EventQuery, Inspector, QuerySummary, SegmentInfo,
     SegmentReport, VerifiedLog, aside,
 };
-pub use log::{
-    AppendError, AppendTerms, DurableCallback, DurableHook, Log, QueueLevels, RecoverySummary,
-};
+pub use log::{AppendError, AppendTerms, Log, QueueLevels, RecoverySummary};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, switch_mutant};
 pub use quarantine::{

@@ -16,8 +16,7 @@
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use inrush_event::{
@@ -29,13 +28,16 @@ use crate::QueueOptions;
 use crate::arrival::IncomingBatch;
 use crate::cursor::Cursor;
 use crate::cursor_file::CursorPosition;
+use crate::durable::DurableHooks;
 use crate::feed::DestinationFeed;
 use crate::format::LogId;
 use crate::keeper::CheckpointStore;
 use crate::meta::CursorEntry;
+use crate::on_disk::OnDisk;
 use crate::reader::{SegmentRead, SegmentReader};
 use crate::recover::recover;
-use crate::state::{CursorSlot, LogState, OnDisk, Stall, TakeResult};
+use crate::rounds::LINGER;
+use crate::state::{CursorSlot, LogState, Stall, TakeResult};
 use crate::storage::{DiskStorage, Storage};
 use crate::writer::SegmentWriter;
 
@@ -56,6 +58,9 @@ pub struct AppendTerms {
     pub gathered: Duration,
     /// True if it is to be made durable at once, because someone waits for it.
     pub urgent: bool,
+    /// True if the sender of each of its events keeps it until it is answered. While nothing else
+    /// comes, the process may end before it has written what it took.
+    pub kept: bool,
     /// True if there was room ([`Log::has_room`]) when its events were read: it does not wait, and
     /// may go beyond the budget by itself.
     pub admitted: bool,
@@ -96,9 +101,6 @@ pub struct RecoverySummary {
     pub pending: Vec<(String, u64)>,
 }
 
-/// Called when more became durable; must not block.
-pub type DurableCallback = Arc<dyn Fn() + Send + Sync>;
-
 /// One log for the process.
 pub struct Log {
     /// Guards everything below the ledger; taken once a batch. Order: a cursor's file, then this,
@@ -116,8 +118,7 @@ pub struct Log {
     pub(crate) keeper: Option<CheckpointStore>,
     /// The system clock, under watch.
     pub(crate) clock: Mutex<WallClock>,
-    wakes: Mutex<Vec<(u64, DurableCallback)>>,
-    wakes_given: AtomicU64,
+    pub(crate) hooks: DurableHooks,
     opened: RecoverySummary,
     pool: Arc<BatchPool>,
 }
@@ -237,8 +238,7 @@ impl Log {
             ledger,
             keeper,
             clock: Mutex::new(WallClock::new(newest, Timestamp::now(), steady())),
-            wakes: Mutex::default(),
-            wakes_given: AtomicU64::new(0),
+            hooks: DurableHooks::default(),
             opened,
             pool,
         }
@@ -290,6 +290,7 @@ impl Log {
     ) -> Result<u64, AppendError> {
         let terms = AppendTerms {
             urgent,
+            kept: urgent,
             ..AppendTerms::default()
         };
         self.append_on(batch, terms, accept)
@@ -308,7 +309,7 @@ impl Log {
         let AppendTerms {
             gathered, urgent, ..
         } = terms;
-        let arrival = IncomingBatch::new(batch, gathered);
+        let arrival = IncomingBatch::new(batch, gathered).kept(terms.kept);
         let mut freed = Vec::new();
         let mut state = self.lock();
         let mut waits = false;
@@ -341,7 +342,11 @@ impl Log {
         let wake_writer = match &state.disk {
             Some(disk) => {
                 let full = disk.unwritten_bytes >= limits::QUEUE_ROUND_BYTES;
-                urgent || full || disk.must_wake(position, since)
+                // A round that is under way is followed by the next one without a rest.
+                let rests = disk.writer.is_some();
+                let due = state.round_due_in(now, LINGER).map(|due| now + due);
+                rests && (urgent || full) && disk.rests_beyond(due)
+                    || disk.must_wake(position, since)
             }
             None => false,
         };
@@ -369,26 +374,6 @@ impl Log {
     /// Every batch at a position below is as durable as the mode promises.
     pub fn durable_end(&self) -> u64 {
         self.lock().durable_end()
-    }
-
-    /// Has `wake` called whenever more became durable, until the hook is dropped.
-    pub fn on_durable(self: &Arc<Self>, wake: DurableCallback) -> DurableHook {
-        let number = self.wakes_given.fetch_add(1, Relaxed);
-        self.wakes().push((number, wake));
-        DurableHook {
-            log: Arc::downgrade(self),
-            number,
-        }
-    }
-
-    fn wakes(&self) -> MutexGuard<'_, Vec<(u64, DurableCallback)>> {
-        self.wakes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn wake_waiters(&self) {
-        for (_, wake) in &*self.wakes() {
-            wake();
-        }
     }
 
     /// Opens a destination's cursor: the one that it left, in this process or an earlier one, or a
@@ -782,18 +767,4 @@ struct ReadTarget {
     is_complete: bool,
     /// Position and first event of the memory when the read began.
     memory: (u64, u64),
-}
-
-/// Keeps a wake of [`Log::on_durable`] in place.
-pub struct DurableHook {
-    log: Weak<Log>,
-    number: u64,
-}
-
-impl Drop for DurableHook {
-    fn drop(&mut self) {
-        if let Some(log) = self.log.upgrade() {
-            log.wakes().retain(|(number, _)| *number != self.number);
-        }
-    }
 }

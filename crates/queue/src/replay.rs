@@ -28,7 +28,7 @@ impl Log {
     /// # Errors
     /// If the batch was not taken.
     pub fn append_again(&self, batch: Batch) -> Result<u64, ReplayError> {
-        let arrival = IncomingBatch::new(batch, Duration::ZERO);
+        let arrival = IncomingBatch::new(batch, Duration::ZERO).kept(true);
         let mut freed = Vec::new();
         let mut state = self.lock();
         let only = arrival.batch.only();
@@ -53,7 +53,7 @@ impl Log {
     pub fn wait_durable(self: &Arc<Self>, position: u64, deadline: Instant) -> bool {
         let (progress, made) = channel();
         let progress = Mutex::new(progress);
-        let _hook = self.on_durable(Arc::new(move || {
+        let _hook = self.on_durable(Arc::new(move |_| {
             // Nobody listens any more once the wait is over.
             let _ = progress
                 .lock()

@@ -2,6 +2,7 @@
 //!
 //! # What it guarantees
 //! * One round at a time is under way, because it owns the `SegmentWriter`.
+//! * A round waits for senders that come back after the last one (`gathering`), half a round at most.
 //! * A settled segment is deleted after a sync of all cursors, so a power cut loses no event.
 //!
 //! # States
@@ -21,8 +22,9 @@ use inrush_event::{ByteSize, DropReason, Timestamp, limits};
 
 use crate::log::Log;
 use crate::mutant::{Mutant, is_on};
+use crate::on_disk::OnDisk;
 use crate::segments::Segment;
-use crate::state::{LogState, OnDisk, Stall};
+use crate::state::{LogState, Stall};
 use crate::writer::{
     CommitOptions, CommitOutcome, PendingBatch, SegmentChange, SegmentSync, SegmentWriter,
 };
@@ -82,6 +84,11 @@ impl CommitRound {
 }
 
 impl WrittenRound {
+    /// True if the writer may sync in its own thread.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.manner.all_kept
+    }
+
     /// True if nothing more can be written before the sync is done.
     pub(crate) fn is_ahead_full(&self) -> bool {
         self.crowded || self.writer.is_ahead_full(self.manner)
@@ -221,6 +228,8 @@ impl Log {
         }
         let writer = disk.writer.take()?;
         disk.taken_end = disk.taken_end.max(end);
+        let all_kept = options.durability == Durability::Fsync && disk.all_kept(now);
+        disk.gathering.begun(now);
         let segment_bytes = state.segment_bytes();
         drop(state);
         // They need not wait for those any more.
@@ -231,6 +240,7 @@ impl Log {
             manner: CommitOptions {
                 durability: options.durability,
                 segment_bytes,
+                all_kept,
             },
         })
     }
@@ -264,6 +274,7 @@ impl Log {
             manner: CommitOptions {
                 durability: options.durability,
                 segment_bytes,
+                all_kept: false,
             },
         })
     }
@@ -335,6 +346,10 @@ impl Log {
         }
         // What was begun to be written and was not, or not so that it counts, waits again.
         disk.taken_end = ahead_end;
+        let urgent = state.urgent_below(outcome.durable_end);
+        if let Some(disk) = &mut state.disk {
+            disk.gathering.ended(urgent, now);
+        }
         let freed = state.now_durable(outcome.durable_end, now);
         drop(state);
         drop(freed);

@@ -14,7 +14,6 @@
 //! A destination without progress for `STUCK_AFTER` keeps no durable batch in memory.
 
 use std::collections::VecDeque;
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,10 +25,10 @@ use inrush_event::{
 
 use crate::arrival::IncomingBatch;
 use crate::cursor::{Cursor, LossCounts, NextDelivery};
+use crate::on_disk::OnDisk;
 use crate::reader::{OldBatch, SegmentReader};
 use crate::rounds::{LINGER, RECLAIM_EVERY};
-use crate::segments::Segments;
-use crate::writer::{PendingBatch, SegmentWriter};
+use crate::writer::PendingBatch;
 use crate::{QueueOptions, WhenFull};
 
 /// A destination that has taken nothing for this long reads from disk when it comes back.
@@ -42,9 +41,6 @@ const EXPOSED_MAX: Duration = Duration::from_millis(40);
 
 /// Batches that gather come so often, so that the writer can look by itself.
 const PACE: Duration = Duration::from_millis(40);
-
-/// So much later than it is due such a round may begin.
-const PACE_SLACK: Duration = Duration::from_millis(2);
 
 /// A batch near the end of the log.
 struct LogEntry {
@@ -63,6 +59,8 @@ struct LogEntry {
     since: Instant,
     /// Cursors that have not settled all of it.
     waiting: usize,
+    /// Its sender waits for it to be durable.
+    urgent: bool,
 }
 
 /// Reason why nothing is written at the moment.
@@ -74,70 +72,6 @@ pub struct Stall {
     pub text: String,
     /// True if it is for want of room, of the budget or of the disk.
     pub full: bool,
-}
-
-/// The side of a log that has a disk.
-pub(crate) struct OnDisk {
-    pub(crate) segments: Segments,
-    /// `None` while a round is under way.
-    pub(crate) writer: Option<SegmentWriter>,
-    /// Every batch below is as durable as the mode promises.
-    pub(crate) durable_end: u64,
-    /// Someone waits for every batch below.
-    pub(crate) urgent_end: u64,
-    /// Bytes that the batches at and behind `durable_end` take on disk.
-    pub(crate) unwritten_bytes: u64,
-    /// Every batch below is written or just being written, though it may not count yet.
-    pub(crate) taken_end: u64,
-    /// Result of a sync that was done aside, until the writer takes note of it.
-    pub(crate) synced: Option<io::Result<()>>,
-    pub(crate) stall: Option<Stall>,
-    /// Time at which the writer will look by itself, while it rests.
-    pub(crate) wakes_at: Option<Instant>,
-    /// Start of the last round, if its batches had gathered: the next ones come soon.
-    pub(crate) paced_at: Option<Instant>,
-    /// True if destinations are to be told of batches with the next round.
-    pub(crate) unannounced: bool,
-    /// Time at which a failed round may be tried again.
-    pub(crate) retry_at: Option<Instant>,
-    /// Bytes that the log may take, as far as the disk had room when last looked at.
-    pub(crate) room_bytes: u64,
-}
-
-impl OnDisk {
-    /// The writer at rest, with everything below `position` on disk.
-    pub(crate) fn new(segments: Segments, writer: SegmentWriter, position: u64) -> Self {
-        Self {
-            segments,
-            writer: Some(writer),
-            durable_end: position,
-            urgent_end: 0,
-            unwritten_bytes: 0,
-            taken_end: position,
-            synced: None,
-            stall: None,
-            wakes_at: None,
-            paced_at: None,
-            unannounced: false,
-            retry_at: None,
-            room_bytes: u64::MAX,
-        }
-    }
-
-    /// True if the writer must be woken for the batch at `position`, which waits since then: it
-    /// rests for longer than that, or waits for a sync and knows of none that it could write.
-    pub(crate) fn must_wake(&self, position: u64, since: Instant) -> bool {
-        match self.wakes_at {
-            Some(wakes_at) => wakes_at > since + LINGER + PACE_SLACK,
-            None => self.taken_end == position,
-        }
-    }
-
-    /// True if destinations may hear of a batch with the next round: the writer rests, and begins
-    /// one soon.
-    pub(crate) fn will_announce(&self) -> bool {
-        self.writer.is_some() && self.stall.is_none() && self.retry_at.is_none()
-    }
 }
 
 /// A cursor and what belongs to it.
@@ -348,6 +282,7 @@ impl LogState {
             first.since = first.since.min(since);
         }
         self.bytes += arrival.memory_bytes;
+        let kept = arrival.kept;
         let (events, disk_bytes) = (arrival.batch.len() as u64, arrival.disk_bytes);
         self.entries.push_back(LogEntry {
             batch: Some(arrival.batch),
@@ -357,6 +292,7 @@ impl LogState {
             came: now,
             since,
             waiting,
+            urgent,
         });
         self.next_event += events;
         match &mut self.disk {
@@ -364,6 +300,11 @@ impl LogState {
                 disk.unwritten_bytes += disk_bytes;
                 if urgent {
                     disk.urgent_end = position + 1;
+                    disk.gathering.came();
+                }
+                if !kept {
+                    disk.unkept_at = Some(now);
+                    disk.unkept_end = position + 1;
                 }
             }
             // Perhaps no destination at all: nothing to wait for.
@@ -593,9 +534,18 @@ impl LogState {
     }
 
     /// Time at which the oldest batch came that nobody has begun to write: the end of the process
-    /// takes it.
+    /// takes it. Senders that keep all of those send them again.
     pub(crate) fn exposed_since(&self) -> Option<Instant> {
-        Some(self.entry(self.disk.as_ref()?.taken_end)?.came)
+        let disk = self.disk.as_ref()?;
+        let first = self.entry(disk.taken_end)?;
+        (disk.unkept_end > disk.taken_end).then_some(first.came)
+    }
+
+    /// Number of batches that are not durable yet, below `position`, and that someone waits for.
+    pub(crate) fn urgent_below(&self, position: u64) -> usize {
+        let from = self.durable_end();
+        let entries = (from..position).filter_map(|at| self.entry(at));
+        entries.filter(|entry| entry.urgent).count()
     }
 
     /// Everything below `position` is durable now: what nobody waits for is let go.
@@ -747,11 +697,18 @@ impl LogState {
     pub(crate) fn round_due_in(&self, now: Instant, linger: Duration) -> Option<Duration> {
         let disk = self.disk.as_ref()?;
         let since = self.unwritten_since()?;
-        let soon = disk.urgent_end > disk.durable_end
-            || disk.unwritten_bytes >= limits::QUEUE_ROUND_BYTES
-            || self.blocked > 0
-            || self.closed;
-        let due = if soon { now } else { since + linger };
+        let soon =
+            disk.unwritten_bytes >= limits::QUEUE_ROUND_BYTES || self.blocked > 0 || self.closed;
+        let urgent = disk.urgent_end > disk.durable_end;
+        let due = match urgent {
+            _ if soon => now,
+            true if disk.all_kept(now) => disk
+                .gathering
+                .holds_until()
+                .map_or(now, |until| until.max(now)),
+            true => now,
+            false => since + linger,
+        };
         let due = disk.retry_at.map_or(due, |retry| retry.max(due));
         Some(due.saturating_duration_since(now))
     }

@@ -167,7 +167,7 @@ impl Log {
         now: Instant,
         accept: impl FnOnce(),
     ) -> Result<u64, TryAppend> {
-        let arrival = IncomingBatch::new(batch, gathered);
+        let arrival = IncomingBatch::new(batch, gathered).kept(urgent);
         let mut freed = Vec::new();
         let mut state = self.lock();
         match self.admit(&mut state, &arrival, Some(now), &mut freed) {

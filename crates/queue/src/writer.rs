@@ -142,6 +142,9 @@ pub(crate) struct SegmentWriter {
 pub(crate) struct CommitOptions {
     pub(crate) durability: Durability,
     pub(crate) segment_bytes: u64,
+    /// Senders keep all that came of late until they are answered: nothing needs to be written
+    /// before the sync is done, and the writer may wait for the disk.
+    pub(crate) all_kept: bool,
 }
 
 impl SegmentWriter {
@@ -216,6 +219,9 @@ impl SegmentWriter {
         };
         if self.current.is_none() {
             self.begin_segment(first.position, first.first_event, outcome)?;
+        }
+        if let Some(current) = &self.current {
+            current.file.may_wait(manner.all_kept);
         }
         let fitting = self.fitting(self.unwritten(batches), manner.segment_bytes);
         self.append(fitting)

@@ -455,7 +455,7 @@ fn who_waits_is_told_that_a_batch_is_durable_until_the_hook_is_dropped() {
     let world = World::new(u64::MAX, WhenFull::Block);
     let told = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&told);
-    let hook = world.log.on_durable(Arc::new(move || {
+    let hook = world.log.on_durable(Arc::new(move |_| {
         counter.fetch_add(1, Ordering::Relaxed);
     }));
     let feed = world.attach("d");

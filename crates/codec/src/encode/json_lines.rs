@@ -1,12 +1,10 @@
 //! One JSON object a line, every field that the event has under its own name.
 
-use std::io::Write;
-
 use inrush_event::{
     Anomalies, Batch, Format, Origin, Record, Timestamp, facility_name, severity_name,
 };
 
-use super::epoch::RenderedSecond;
+use super::epoch::{RenderedSecond, push_ip};
 use super::escape::{clear_broken, is_broken};
 use super::{json_escape, push_base64};
 
@@ -71,8 +69,9 @@ fn push_names(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
     let names = batch.names(record);
     match (record.host.is_empty(), batch.peer(record)) {
         (true, Some(peer)) => {
-            // Writing an address into a Vec cannot fail.
-            let _ = write!(out, ",\"host\":\"{}\"", peer.ip);
+            out.extend_from_slice(b",\"host\":\"");
+            push_ip(peer.ip, out);
+            out.push(b'"');
         }
         _ => push_text(out, b",\"host\":\"", batch.get(record.host)),
     }
@@ -113,7 +112,9 @@ fn push_fields(fields: &[u8], out: &mut Vec<u8>) {
 
 fn push_arrival(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
     if let Some(peer) = batch.peer(record) {
-        let _ = write!(out, ",\"sender\":\"{}\"", peer.ip);
+        out.extend_from_slice(b",\"sender\":\"");
+        push_ip(peer.ip, out);
+        out.push(b'"');
         push_text(out, b",\"protocol\":\"", peer.protocol.name().as_bytes());
         let client = peer.client.as_deref().unwrap_or_default();
         push_text(out, b",\"tls_client\":\"", client.as_bytes());

@@ -1,10 +1,8 @@
 //! An event's text, as the template of its class says.
 
-use std::io::Write;
-
 use inrush_event::{Batch, EventText, ExtraKey, Format, Record, header_span};
 
-use super::epoch::push_bsd;
+use super::epoch::{push_bsd, push_ip};
 use super::escape::set_broken;
 use super::{json_escape, push_rfc3339_ms};
 
@@ -102,10 +100,7 @@ fn fixed(kind: EventText, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
 /// Appends the host, or the sender's address where none was sent.
 pub(super) fn host(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
     match (record.host.is_empty(), batch.peer(record)) {
-        (true, Some(peer)) => {
-            // Writing an address into a Vec cannot fail.
-            let _ = write!(out, "{}", peer.ip);
-        }
+        (true, Some(peer)) => push_ip(peer.ip, out),
         _ => json_escape(batch.get(record.host), out),
     }
 }

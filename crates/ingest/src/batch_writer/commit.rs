@@ -140,6 +140,7 @@ impl BatchWriter {
         let terms = AppendTerms {
             gathered,
             urgent: self.owed.is_open(),
+            kept: !tally.unkept,
             admitted: self.admitted,
         };
         let appended = self.doors.log.append_on(batch, terms, accept);

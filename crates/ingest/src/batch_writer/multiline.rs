@@ -97,6 +97,7 @@ impl BatchWriter {
                 self.flush(now);
             }
             self.stamp(now);
+            self.open.tally.unkept = true;
             let ledger = &self.doors.ledger;
             self.joined.add(ready.parts(), ready.rule(), ledger);
             let record = ready.put(&mut self.open.builder);

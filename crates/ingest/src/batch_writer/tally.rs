@@ -12,6 +12,8 @@ pub(super) struct BatchTally {
     /// Bytes of what is new in the open batch.
     pub(super) bytes: u64,
     pub(super) empty: u64,
+    /// True if the sender of an event does not keep it.
+    pub(super) unkept: bool,
     /// A run of events with the same anomalies costs one addition each bit.
     run: Anomalies,
     run_events: u64,

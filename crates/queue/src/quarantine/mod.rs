@@ -194,6 +194,7 @@ impl QuarantineState {
             self.named = true;
         }
         let manner = CommitOptions {
+            all_kept: false,
             durability: Durability::Fsync,
             segment_bytes: limits::QUARANTINE_SEGMENT_BYTES.min(bytes_max / SEGMENTS_MIN),
         };

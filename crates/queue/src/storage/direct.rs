@@ -10,7 +10,8 @@
 //! parts that lie on blocks, in memory and in the file, are not copied: they go down from where
 //! they are, in one call with what was gathered before and between them.
 //!
-//! A little goes through the page cache all the same, for that never waits for a busy disk.
+//! A little goes through the page cache all the same, for that never waits for a busy disk, unless
+//! the writer may wait: then it is going to sync, which takes longer, and the cache only costs.
 //!
 //! When the file is closed it is cut to its length; a process that was killed leaves the zeros.
 
@@ -122,6 +123,8 @@ struct FileTail {
     dirty: bool,
     /// True if the file is longer than it should be, by the rest of a block.
     padded: bool,
+    /// The writer may wait for the disk.
+    may_wait: bool,
     /// The page cache is used after all: the file system cannot do without, or a write came that
     /// does not continue the one before. The buffer is empty then.
     plain: bool,
@@ -156,6 +159,7 @@ impl DirectFile {
             buffer,
             dirty: false,
             padded: false,
+            may_wait: false,
             plain: false,
             broken: false,
         });
@@ -179,7 +183,7 @@ impl DirectFile {
         let (at, end) = (front.at, front.buffer.pad());
         let mut pieces = pieces(&front.buffer.memory, lent, end);
         let lent_bytes: usize = lent.iter().map(|(_, part)| part.len()).sum();
-        let file = match end + lent_bytes < DIRECT_BYTES_MIN {
+        let file = match !front.may_wait && end + lent_bytes < DIRECT_BYTES_MIN {
             true => &self.file,
             false => &self.direct,
         };
@@ -279,6 +283,10 @@ impl StorageFile for DirectFile {
         let left = self.append(&mut front, parts)?;
         let bytes = |parts: &[&[u8]]| parts.iter().map(|part| part.len() as u64).sum::<u64>();
         self.write_plain(&left, offset + bytes(parts) - bytes(&left))
+    }
+
+    fn may_wait(&self, may: bool) {
+        lock(&self.front).may_wait = may;
     }
 
     fn flush(&self) -> io::Result<()> {

@@ -67,6 +67,10 @@ pub trait StorageFile: Send + Sync {
     /// was written.
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()>;
 
+    /// Says whether a write may wait for the disk, however little it has. Else such a write returns
+    /// at once, as far as the kernel can do that.
+    fn may_wait(&self, _may: bool) {}
+
     /// Hands what was written to the operating system: from now on it survives this process. Until
     /// then a file that is written from front to back may keep it, and must not be read.
     fn flush(&self) -> io::Result<()> {

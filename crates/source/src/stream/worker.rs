@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
@@ -133,7 +133,7 @@ impl StreamWorker {
         let (orders, inbox) = mpsc::channel();
         let load = Arc::new(AtomicUsize::new(0));
         let ours = Arc::clone(&waker);
-        let (awaiting, hook) = answers::wake_when_durable(&doors.log, &waker);
+        let (awaited, hook) = answers::wake_when_durable(&doors.log, &waker);
         let worker = StreamLoop {
             poll,
             inbox,
@@ -151,7 +151,7 @@ impl StreamWorker {
             wake: WorkerWaker::new(move || ours.wake()),
             share: BufferQuota::of(carry_bytes_max),
             serial: 0,
-            awaiting,
+            awaited,
             _hook: hook,
             cipher: vec![0; CIPHER_READ_BYTES],
             sweep_at: Instant::now() + SWEEP,
@@ -265,8 +265,8 @@ struct StreamLoop {
     share: BufferQuota,
     /// Connections so far.
     serial: u64,
-    /// True while we are to be woken when more becomes durable.
-    awaiting: Arc<AtomicBool>,
+    /// Position whose batch we are to be woken for once it is durable.
+    awaited: Arc<AtomicU64>,
     _hook: DurableHook,
     cipher: Vec<u8>,
     sweep_at: Instant,

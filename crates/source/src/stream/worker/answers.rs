@@ -1,7 +1,7 @@
 //! Connections that are answered: when they are read, answered and closed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use inrush_ingest::batch_writer::BatchWriter;
@@ -21,21 +21,24 @@ const CLOSING_MAX: Duration = Duration::from_secs(10);
 /// Time that a worker which stops waits for what it appended to be durable and answered.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
-/// Has the log wake a worker, but only while the flag says that it waits.
+/// The position that a worker waits for which waits for none.
+const NONE: u64 = u64::MAX;
+
+/// Has the log wake a worker once the batch at the position is durable that it waits for.
 pub(super) fn wake_when_durable(
     log: &Arc<Log>,
     waker: &Arc<Waker>,
-) -> (Arc<AtomicBool>, DurableHook) {
-    let awaiting = Arc::new(AtomicBool::new(false));
-    let (flag, waker) = (Arc::clone(&awaiting), Arc::clone(waker));
-    let hook = log.on_durable(Arc::new(move || {
-        if flag.load(Ordering::SeqCst)
+) -> (Arc<AtomicU64>, DurableHook) {
+    let awaited = Arc::new(AtomicU64::new(NONE));
+    let (position, waker) = (Arc::clone(&awaited), Arc::clone(waker));
+    let hook = log.on_durable(Arc::new(move |durable_end| {
+        if position.load(Ordering::SeqCst) < durable_end
             && let Err(error) = waker.wake()
         {
             tracing::error!(%error, "cannot wake a stream worker");
         }
     }));
-    (awaiting, hook)
+    (awaited, hook)
 }
 
 /// Reason that a connection which is answered has to end at `now`, if it has to.
@@ -137,13 +140,13 @@ impl StreamLoop {
             let Some(position) = self.fillers.iter().filter_map(waits_for).min() else {
                 break;
             };
-            // First the flag, then the look: who advances the end does it the other way round.
-            self.awaiting.store(true, Ordering::SeqCst);
+            // First the position, then the look: who advances the end does it the other way round.
+            self.awaited.store(position, Ordering::SeqCst);
             if self.doors.log.durable_end() <= position {
                 return;
             }
         }
-        self.awaiting.store(false, Ordering::SeqCst);
+        self.awaited.store(NONE, Ordering::SeqCst);
     }
 
     /// Gives the acks below `durable_end` to their connections; the keys of those.
