@@ -10,10 +10,13 @@ use std::process::ExitCode;
 
 use inrush_config::{Config, FileProblems, SourceOptions};
 use inrush_event::{Protocol, limits};
-use inrush_host::doctor::{self, ApplyResult, HostRequirements, UdpRequirement, UnmeasuredReason};
+use inrush_host::doctor::{
+    self, ApplyResult, HostRequirements, TcpRequirement, UdpRequirement, UnmeasuredReason,
+};
 use inrush_host::rate::SafeRate;
 use inrush_pipeline::DataDirLock;
 use inrush_pipeline::checked;
+use inrush_transport::listen::ACCEPT_BACKLOG;
 
 use super::DoctorArgs;
 use super::calibrate::{self, Interrupted};
@@ -111,13 +114,20 @@ fn ask(config: &Config) -> HostRequirements {
 fn add_source(ask: &mut HostRequirements, name: &str, source: &dyn SourceOptions, workers: usize) {
     let udp = source.udp(workers);
     let addresses = source.listen().into_iter();
-    let addresses = addresses.filter(|address| address.protocol == Protocol::Udp);
-    ask.udp.extend(addresses.map(|address| UdpRequirement {
+    let (datagrams, streams): (Vec<_>, Vec<_>) =
+        addresses.partition(|address| address.protocol == Protocol::Udp);
+    ask.tcp.extend(streams.iter().map(|address| TcpRequirement {
         source: name.to_owned(),
         port: address.addr.port(),
-        sockets: udp.sockets,
-        receive_buffer_bytes: udp.receive_buffer_bytes,
+        backlog: u64::from(ACCEPT_BACKLOG.unsigned_abs()),
     }));
+    ask.udp
+        .extend(datagrams.iter().map(|address| UdpRequirement {
+            source: name.to_owned(),
+            port: address.addr.port(),
+            sockets: udp.sockets,
+            receive_buffer_bytes: udp.receive_buffer_bytes,
+        }));
     ask.connections = ask.connections.saturating_add(source.connections_max());
 }
 

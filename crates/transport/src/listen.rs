@@ -6,9 +6,9 @@
 //! * [`BindError`] names the address, the kernel's error and, for common errors, a remedy.
 //!
 //! # Limits
-//! At most `BACKLOG` connections wait for acceptance. A silent peer gets `KEEPALIVE_PROBES` probes,
-//! each `KEEPALIVE_INTERVAL` apart. [`udp_sockets_to_merge`] blocks until the kernel stamps
-//! datagrams, for about twice `STAMPS_WITHIN` at most.
+//! At most [`ACCEPT_BACKLOG`] connections wait for acceptance. A silent peer gets
+//! `KEEPALIVE_PROBES` probes, each `KEEPALIVE_INTERVAL` apart. [`udp_sockets_to_merge`] blocks until
+//! the kernel stamps datagrams, for about twice `STAMPS_WITHIN` at most.
 //!
 //! # After a crash
 //! The kernel closes the sockets and discards unread datagrams and connections not yet accepted.
@@ -28,7 +28,7 @@ use crate::config::ListenAddr;
 
 /// Connections that may wait to be accepted. Clipped by `net.core.somaxconn`, which is 4096 on
 /// current kernels: what is beyond has its SYN dropped, and comes again a second later.
-const BACKLOG: i32 = 4096;
+pub const ACCEPT_BACKLOG: i32 = 4096;
 
 /// Keep-alive probes unanswered before the peer is given up.
 const KEEPALIVE_PROBES: u32 = 5;
@@ -76,7 +76,7 @@ pub fn tcp_listener(listen: ListenAddr) -> Result<TcpListener, BindError> {
         // So that a restart need not wait for the old connections' TIME_WAIT to pass.
         socket.set_reuse_address(true)?;
         socket.bind(&listen.addr.into())?;
-        socket.listen(BACKLOG)?;
+        socket.listen(ACCEPT_BACKLOG)?;
         Ok(socket.into())
     };
     open().map_err(|source| BindError { listen, source })

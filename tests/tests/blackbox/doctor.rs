@@ -181,3 +181,30 @@ fn without_the_right_to_set_anything_nothing_is_set_and_that_is_said() {
     assert!(!stderr.contains("inrush: set "), "{stderr}");
     assert_eq!(dir.path().join("doctor-undo.sh").is_file(), some);
 }
+
+#[test]
+fn connections_that_wait_to_be_accepted_and_files_for_all_of_them_are_told() {
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let yaml = crate::hec_server::collector("", "stream: { max_connections: 5000 }");
+    let yaml = yaml.replace("listen: 127.0.0.1:0", &format!("listen: {address}"));
+    let inrush = Inrush::start(&format!("data_dir: \"{{dir}}/data\"\n{yaml}"));
+    let config = inrush.path("inrush.yaml");
+    let id = format!("tcp.backlog:{}", address.port());
+    let found = findings(&config);
+    let queue = of(&found, &id);
+    assert_eq!(queue["severity"], "ok", "{queue:#}");
+    let files = of(&found, "limits.open_files")["wanted"].to_string();
+    assert!(files.contains("5000 connections"), "{files}");
+    let overflows = of(&found, "tcp.listen_overflows");
+    assert!(overflows["lost_now"].is_u64(), "{overflows:#}");
+    // Nobody accepts any more, and the kernel goes on connecting.
+    inrush.signal(Signal::SIGSTOP);
+    let clients: Vec<_> = (0..5)
+        .map(|_| std::net::TcpStream::connect(address).unwrap())
+        .collect();
+    let found = findings(&config);
+    inrush.signal(Signal::SIGCONT);
+    let queue = of(&found, &id)["found"].to_string();
+    assert!(queue.contains("5 of at most"), "{queue}");
+    drop(clients);
+}

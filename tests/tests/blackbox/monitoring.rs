@@ -1,4 +1,4 @@
-//! Rules of Prometheus and the dashboard of Grafana in `dist/`: all that they name is at `/metrics`.
+//! Rules of Prometheus and dashboard of Grafana in `dist/`: what they name is at `/metrics`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -54,7 +54,7 @@ pub use checks::{collector_findings, overdrawn};
 pub use finding::{Finding, Layer, Setting, Severity};
 pub use probe::{device, free_bytes, total_bytes};
 use scene::HostFacts;
-pub use scene::{HostRequirements, UdpRequirement};
+pub use scene::{HostRequirements, TcpRequirement, UdpRequirement};
 pub use unmeasured::UnmeasuredReason;
 
 use crate::rate::SafeRate;

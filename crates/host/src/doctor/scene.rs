@@ -21,6 +21,8 @@ pub struct HostRequirements {
     pub data_dir: PathBuf,
     /// The UDP addresses of all sources.
     pub udp: Vec<UdpRequirement>,
+    /// The TCP addresses of all sources.
+    pub tcp: Vec<TcpRequirement>,
     /// Connections that all listeners together may have open.
     pub connections: u64,
     /// Memory that the queue may take, in bytes.
@@ -52,6 +54,17 @@ pub struct UdpRequirement {
     pub sockets: u64,
     /// Receive buffer that each asks for, in bytes as `net.core.rmem_max` counts them.
     pub receive_buffer_bytes: u64,
+}
+
+/// One TCP address of a source.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TcpRequirement {
+    /// The source's name.
+    pub source: String,
+    /// Its port; 0 is any free one, which cannot be told from others.
+    pub port: u16,
+    /// Connections that may wait to be accepted, as its listener asks for.
+    pub backlog: u64,
 }
 
 impl HostRequirements {

@@ -15,6 +15,7 @@ mod governor;
 mod hugepages;
 mod idle_states;
 mod irq;
+mod listen_backlog;
 mod memory;
 mod nic_coalescing;
 mod nic_link;
@@ -65,6 +66,7 @@ pub(super) const ALL: &[HostCheck] = &[
     udp_sockets::check,
     udp_host::check,
     udp_memory::check,
+    listen_backlog::check,
     cgroup_cpu::check,
     governor::check,
     idle_states::check,

@@ -41,6 +41,11 @@ impl Made {
                     sockets: 2,
                     receive_buffer_bytes: 64 * MIB,
                 }],
+                tcp: vec![TcpRequirement {
+                    source: "hec".to_owned(),
+                    port: 8088,
+                    backlog: 4096,
+                }],
                 connections: 32_768,
                 queue_memory_bytes: 128 * MIB,
                 queue_disk_bytes: 10 * GIB,
@@ -70,7 +75,12 @@ impl Made {
         let mut made = Self::nothing();
         made.told.queues = Ok(Vec::new());
         made.told.cards = Ok(Vec::new());
-        made.kernel(cpus).card(cpus).udp(0).process().below();
+        made.kernel(cpus)
+            .card(cpus)
+            .udp(0)
+            .tcp(0, 0, 0)
+            .process()
+            .below();
         made
     }
 
@@ -88,6 +98,7 @@ impl Made {
     fn kernel(&self, cpus: usize) -> &Self {
         self.sysctl("net.core.rmem_max", "67108864")
             .sysctl("net.core.rmem_default", "212992")
+            .sysctl("net.core.somaxconn", "4096")
             .sysctl("net.core.netdev_max_backlog", "10000")
             .sysctl("net.core.netdev_budget", "300")
             .sysctl("net.core.netdev_budget_usecs", "8000")
@@ -189,6 +200,19 @@ impl Made {
         };
         let text = format!(" sl local_address\n{}{}", socket(0), socket(dropped));
         self.write("proc/net/udp", &text)
+    }
+
+    /// A listener of ours at which so many connections wait, on a host with so many overflows and
+    /// drops.
+    fn tcp(&self, waiting: u64, overflows: u64, drops: u64) -> &Self {
+        let line = format!(
+            " 0: 00000000:1F98 00000000:0000 0A 00000000:{waiting:08X} 00:00000000 00000000 0 0 7\n"
+        );
+        let netstat = format!(
+            "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 0 {overflows} {drops}\n"
+        );
+        self.write("proc/net/tcp", &format!(" sl local_address\n{line}"))
+            .write("proc/net/netstat", &netstat)
     }
 
     /// Our process, with `CAP_NET_ADMIN`.

@@ -459,3 +459,40 @@ fn packets_too_large_for_the_way_on_are_named_with_the_interface() {
     }]);
     made.is_well("kernel.too_big:ipv4");
 }
+
+#[test]
+fn a_listener_whose_queue_fills_is_named() {
+    let made = Made::good(2);
+    made.is_well("tcp.backlog:8088");
+    let found = made.finding("tcp.backlog:8088").found;
+    assert_eq!(
+        found,
+        "source hec, TCP port 8088: 0 of at most 4096 connections wait to be accepted"
+    );
+    let command = "inrush top --once";
+    made.tcp(2048, 0, 0);
+    made.says("tcp.backlog:8088", Warn, None, command);
+    made.tcp(4097, 0, 0);
+    made.says("tcp.backlog:8088", Critical, None, command);
+    // The smaller bound counts.
+    made.tcp(128, 0, 0).sysctl("net.core.somaxconn", "128");
+    made.says("tcp.backlog:8088", Critical, None, command);
+    made.write("proc/net/tcp", " sl local_address\n");
+    made.says("tcp.backlog:8088", Warn, None, "ss -ltnp 'sport = :8088'");
+}
+
+#[test]
+fn connections_that_found_a_queue_full_are_counted() {
+    let made = Made::good(2);
+    made.is_well("tcp.listen_overflows");
+    made.tcp(0, 7, 9);
+    let command = "nstat -az TcpExtListenOverflows; ss -ltn";
+    made.says("tcp.listen_overflows", Warn, Some(7), command);
+    let found = made.finding("tcp.listen_overflows").found;
+    assert!(found.starts_with("7 connections found the queue of a listener full, and 2 were"));
+    let command = "sysctl -w net.core.somaxconn=4096";
+    made.sysctl("net.core.somaxconn", "128");
+    made.says("tcp.listen_overflows", Warn, Some(7), command);
+    made.tcp(0, 0, 0);
+    made.says("tcp.listen_overflows", Info, Some(0), command);
+}
