@@ -7,8 +7,8 @@
 //!
 //! # Limits
 //! At most [`ACCEPT_BACKLOG`] connections wait for acceptance. A silent peer gets
-//! `KEEPALIVE_PROBES` probes, each `KEEPALIVE_INTERVAL` apart. [`udp_sockets_to_merge`] blocks until
-//! the kernel stamps datagrams, for about twice `STAMPS_WITHIN` at most.
+//! `KEEPALIVE_PROBES` probes, each `KEEPALIVE_INTERVAL` apart. [`udp_sockets_to_merge`] blocks
+//! until the kernel stamps datagrams, for about twice `STAMPS_WITHIN` at most.
 //!
 //! # After a crash
 //! The kernel closes the sockets and discards unread datagrams and connections not yet accepted.
