@@ -386,10 +386,7 @@ impl HecConnection {
             return false;
         };
         let (now, shared) = (Instant::now(), &self.shared);
-        let fails = shared.disk_fails();
-        // While a failed write is tried again, the log has room.
-        let has_room = !fails && shared.log.has_room();
-        let wait = request.wait(has_room, fails, now);
+        let wait = request.wait(shared.has_room(), shared.disk_fails(), now);
         if wait == RoomWait::TooLong {
             let answer = shared.no_room(&request.settings);
             request.fail(ReplyContent::Hec(answer, None));

@@ -36,6 +36,12 @@ impl HecShared {
         self.disk_fails.load(Ordering::Relaxed) && self.fails_for_long()
     }
 
+    /// True if a request's events would be taken now. While a failed write is tried again, the log
+    /// has room, and a moment later it has none.
+    pub(super) fn has_room(&self) -> bool {
+        !self.disk_fails() && self.log.has_room()
+    }
+
     /// The answer to a request that the queue has not taken.
     pub(super) fn no_room(&self, settings: &HecSettings) -> HecAnswer {
         match self.failing_for() {
@@ -47,7 +53,7 @@ impl HecShared {
     /// The answer to a question for health.
     pub(super) fn health(&self, settings: &HecSettings) -> HecAnswer {
         let acks = self.acks.fill(settings.ack_limits) < 1.0;
-        match (self.log.has_room(), acks) {
+        match (self.has_room(), acks) {
             (true, true) => HecAnswer::Healthy,
             (false, true) => HecAnswer::QueueFull,
             (true, false) => HecAnswer::AckUnavailable,
