@@ -356,8 +356,8 @@ impl BatchWriter {
         self.study.recognise(&mut self.open, events_min, hold, now);
     }
 
-    /// Intake of an origin's frames into the batch, and beside it the answers that are owed. `kept`:
-    /// the sender keeps its events until it is answered.
+    /// Intake of an origin's frames into the batch, and beside it the answers that are owed.
+    /// `kept`: the sender keeps its events until it is answered.
     #[inline(always)]
     fn intake(
         &mut self,

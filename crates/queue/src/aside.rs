@@ -2,8 +2,8 @@
 //! need not wait. A disk may take a hundred milliseconds to sync, and what is accepted meanwhile is
 //! promised to be written within fifty.
 //!
-//! Nothing is promised of what senders keep until they are answered. While nothing else comes, the
-//! writer syncs by itself: no other thread has to be woken for a round.
+//! Nothing is promised of what senders keep until they are answered. While nothing else comes and
+//! the disk is quick, the writer syncs by itself: no other thread has to be woken for a round.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{Timestamp, limits, steady};
 
+use crate::gathering::LINGER;
 use crate::log::Log;
-use crate::rounds::{CommitRound, FinishedRound, LINGER, RECLAIM_EVERY};
+use crate::rounds::{CommitRound, FinishedRound, RECLAIM_EVERY};
 use crate::writer::SegmentSync;
 
 /// Time between two searches of the tidying thread for segments to delete: a destination that

@@ -3,9 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::log::Log;
-
-/// Called when more became durable; must not block.
+/// Called with the position behind what is durable, when more became so; must not block.
 pub type DurableCallback = Arc<dyn Fn(u64) + Send + Sync>;
 
 /// Callbacks of a log, by number.
@@ -15,43 +13,37 @@ pub(crate) struct DurableHooks {
     given: AtomicU64,
 }
 
-impl Log {
-    /// Has `wake` called whenever more became durable, with [`Self::durable_end`], until the hook is
-    /// dropped.
-    pub fn on_durable(self: &Arc<Self>, wake: DurableCallback) -> DurableHook {
-        let number = self.hooks.given.fetch_add(1, Relaxed);
+impl DurableHooks {
+    pub(crate) fn add(self: &Arc<Self>, wake: DurableCallback) -> DurableHook {
+        let number = self.given.fetch_add(1, Relaxed);
         self.wakes().push((number, wake));
         DurableHook {
-            log: Arc::downgrade(self),
+            hooks: Arc::downgrade(self),
             number,
         }
     }
 
-    fn wakes(&self) -> MutexGuard<'_, Vec<(u64, DurableCallback)>> {
-        self.hooks
-            .wakes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn call(&self, durable_end: u64) {
+        for (_, wake) in &*self.wakes() {
+            wake(durable_end);
+        }
     }
 
-    pub(crate) fn wake_waiters(&self) {
-        let end = self.durable_end();
-        for (_, wake) in &*self.wakes() {
-            wake(end);
-        }
+    fn wakes(&self) -> MutexGuard<'_, Vec<(u64, DurableCallback)>> {
+        self.wakes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Keeps a wake of [`Log::on_durable`] in place.
+/// Keeps a callback of [`Log::on_durable`](crate::Log::on_durable) in place.
 pub struct DurableHook {
-    log: Weak<Log>,
+    hooks: Weak<DurableHooks>,
     number: u64,
 }
 
 impl Drop for DurableHook {
     fn drop(&mut self) {
-        if let Some(log) = self.log.upgrade() {
-            log.wakes().retain(|(number, _)| *number != self.number);
+        if let Some(hooks) = self.hooks.upgrade() {
+            hooks.wakes().retain(|(number, _)| *number != self.number);
         }
     }
 }

@@ -77,6 +77,7 @@ pub use inspect::{
 pub use log::{AppendError, AppendTerms, Log, QueueLevels, RecoverySummary};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, switch_mutant};
+pub use on_disk::Stall;
 pub use quarantine::{
     QuarantineEntry, QuarantineFilter, QuarantineLog, QuarantineReader, RefusedEvents,
 };
@@ -84,6 +85,5 @@ pub use reader::BadRange;
 pub use repair::{Repair, RepairKind, repair};
 pub use replay::ReplayError;
 pub use rounds::{CommitRound, FinishedRound, WrittenRound};
-pub use state::Stall;
 #[cfg(feature = "simulation")]
 pub use steps::{Reclaiming, SyncingRound, TryAppend};

@@ -21,23 +21,22 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{
     Batch, BatchPool, DestinationCounters, DestinationQueue, DropReason, Fate, FeedNext, Ledger,
-    Timestamp, WallClock, limits, steady,
+    Timestamp, WallClock, steady,
 };
 
 use crate::QueueOptions;
 use crate::arrival::IncomingBatch;
 use crate::cursor::Cursor;
 use crate::cursor_file::CursorPosition;
-use crate::durable::DurableHooks;
+use crate::durable::{DurableCallback, DurableHook, DurableHooks};
 use crate::feed::DestinationFeed;
 use crate::format::LogId;
 use crate::keeper::CheckpointStore;
 use crate::meta::CursorEntry;
-use crate::on_disk::OnDisk;
+use crate::on_disk::{OnDisk, Stall};
 use crate::reader::{SegmentRead, SegmentReader};
 use crate::recover::recover;
-use crate::rounds::LINGER;
-use crate::state::{CursorSlot, LogState, Stall, TakeResult};
+use crate::state::{CursorSlot, LogState, TakeResult};
 use crate::storage::{DiskStorage, Storage};
 use crate::writer::SegmentWriter;
 
@@ -118,7 +117,7 @@ pub struct Log {
     pub(crate) keeper: Option<CheckpointStore>,
     /// The system clock, under watch.
     pub(crate) clock: Mutex<WallClock>,
-    pub(crate) hooks: DurableHooks,
+    hooks: Arc<DurableHooks>,
     opened: RecoverySummary,
     pool: Arc<BatchPool>,
 }
@@ -238,7 +237,7 @@ impl Log {
             ledger,
             keeper,
             clock: Mutex::new(WallClock::new(newest, Timestamp::now(), steady())),
-            hooks: DurableHooks::default(),
+            hooks: Arc::default(),
             opened,
             pool,
         }
@@ -339,17 +338,7 @@ impl Log {
         let position = self.take_in(&mut state, arrival, urgent, now, accept);
         // In memory, or with no destination that has room for it.
         let answered = urgent && position < state.durable_end();
-        let wake_writer = match &state.disk {
-            Some(disk) => {
-                let full = disk.unwritten_bytes >= limits::QUEUE_ROUND_BYTES;
-                // A round that is under way is followed by the next one without a rest.
-                let rests = disk.writer.is_some();
-                let due = state.round_due_in(now, LINGER).map(|due| now + due);
-                rests && (urgent || full) && disk.rests_beyond(due)
-                    || disk.must_wake(position, since)
-            }
-            None => false,
-        };
+        let wake_writer = state.must_wake_writer(position, urgent, since, now);
         let later = match &mut state.disk {
             Some(disk) if !urgent && !gathered.is_zero() && disk.will_announce() => {
                 disk.unannounced = true;
@@ -374,6 +363,16 @@ impl Log {
     /// Every batch at a position below is as durable as the mode promises.
     pub fn durable_end(&self) -> u64 {
         self.lock().durable_end()
+    }
+
+    /// Has `wake` called whenever more became durable, with [`Self::durable_end`], until the hook
+    /// is dropped.
+    pub fn on_durable(&self, wake: DurableCallback) -> DurableHook {
+        self.hooks.add(wake)
+    }
+
+    pub(crate) fn wake_waiters(&self) {
+        self.hooks.call(self.durable_end());
     }
 
     /// Opens a destination's cursor: the one that it left, in this process or an earlier one, or a

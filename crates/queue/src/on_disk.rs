@@ -3,17 +3,28 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::gathering::CommitGathering;
-use crate::rounds::LINGER;
+use inrush_event::Timestamp;
+
+use crate::gathering::{CommitGathering, LINGER};
 use crate::segments::Segments;
-use crate::state::Stall;
 use crate::writer::SegmentWriter;
 
-/// A batch that its senders do not keep is followed by others within this time, as far as we know.
-const UNKEPT: Duration = Duration::from_secs(1);
+/// After a batch that its senders do not keep, others are expected for so long.
+const UNKEPT: Duration = Duration::from_mins(1);
 
 /// So much later than it is due such a round may begin.
 const PACE_SLACK: Duration = Duration::from_millis(2);
+
+/// Reason why nothing is written at the moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stall {
+    /// Since when.
+    pub since: Timestamp,
+    /// For the operator.
+    pub text: String,
+    /// True if it is for want of room, of the budget or of the disk.
+    pub full: bool,
+}
 
 /// The side of a log that has a disk.
 pub(crate) struct OnDisk {
@@ -89,10 +100,11 @@ impl OnDisk {
         wakes_at > due
     }
 
-    /// True if nothing came of late but what its senders keep until they are answered.
+    /// True if nothing came of late but what its senders keep until they are answered, and the disk
+    /// is quick: the first batch that they do not keep waits for one sync.
     pub(crate) fn all_kept(&self, now: Instant) -> bool {
         let lately = |at| now.saturating_duration_since(at) < UNKEPT;
-        !self.unkept_at.is_some_and(lately)
+        !self.unkept_at.is_some_and(lately) && self.gathering.is_quick()
     }
 
     /// True if destinations may hear of a batch with the next round: the writer rests, and begins

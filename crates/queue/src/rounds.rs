@@ -2,7 +2,8 @@
 //!
 //! # What it guarantees
 //! * One round at a time is under way, because it owns the `SegmentWriter`.
-//! * A round waits for senders that come back after the last one (`gathering`), half a round at most.
+//! * A round waits for senders that come back after the last one (`gathering`): half a round at
+//!   most.
 //! * A settled segment is deleted after a sync of all cursors, so a power cut loses no event.
 //!
 //! # States
@@ -20,19 +21,16 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{ByteSize, DropReason, Timestamp, limits};
 
+use crate::gathering::LINGER;
 use crate::log::Log;
 use crate::mutant::{Mutant, is_on};
-use crate::on_disk::OnDisk;
+use crate::on_disk::{OnDisk, Stall};
 use crate::segments::Segment;
-use crate::state::{LogState, Stall};
+use crate::state::LogState;
 use crate::writer::{
     CommitOptions, CommitOutcome, PendingBatch, SegmentChange, SegmentSync, SegmentWriter,
 };
 use crate::{Durability, QueueOptions};
-
-/// Longest wait of a batch for company before it is written, if nobody waits for it. With the round
-/// itself it stays below the promised 50 ms.
-pub(crate) const LINGER: Duration = Duration::from_millis(25);
 
 /// Delay before a disk that failed is tried again.
 const RETRY: Duration = Duration::from_millis(250);

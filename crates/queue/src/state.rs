@@ -25,9 +25,10 @@ use inrush_event::{
 
 use crate::arrival::IncomingBatch;
 use crate::cursor::{Cursor, LossCounts, NextDelivery};
+use crate::gathering::LINGER;
 use crate::on_disk::OnDisk;
 use crate::reader::{OldBatch, SegmentReader};
-use crate::rounds::{LINGER, RECLAIM_EVERY};
+use crate::rounds::RECLAIM_EVERY;
 use crate::writer::PendingBatch;
 use crate::{QueueOptions, WhenFull};
 
@@ -36,7 +37,7 @@ const STUCK_AFTER: Duration = Duration::from_secs(1);
 
 /// Longest wait of an accepted batch for its round, before sources may append nothing more: what
 /// the end of the process takes came within this time. Longer than
-/// [`LINGER`](crate::rounds::LINGER), so that nobody waits where the disk keeps up.
+/// [`LINGER`], so that nobody waits where the disk keeps up.
 const EXPOSED_MAX: Duration = Duration::from_millis(40);
 
 /// Batches that gather come so often, so that the writer can look by itself.
@@ -61,17 +62,6 @@ struct LogEntry {
     waiting: usize,
     /// Its sender waits for it to be durable.
     urgent: bool,
-}
-
-/// Reason why nothing is written at the moment.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Stall {
-    /// Since when.
-    pub since: Timestamp,
-    /// For the operator.
-    pub text: String,
-    /// True if it is for want of room, of the budget or of the disk.
-    pub full: bool,
 }
 
 /// A cursor and what belongs to it.
@@ -518,6 +508,24 @@ impl LogState {
         let rest = self.round_due_in(now, LINGER).or_else(soon);
         let rest = rest.unwrap_or(RECLAIM_EVERY).min(RECLAIM_EVERY);
         (!rest.is_zero()).then_some(rest)
+    }
+
+    /// True if the writer must be woken for the batch at `position`, which waits since then.
+    pub(crate) fn must_wake_writer(
+        &self,
+        position: u64,
+        urgent: bool,
+        since: Instant,
+        now: Instant,
+    ) -> bool {
+        let Some(disk) = &self.disk else {
+            return false;
+        };
+        let soon = urgent || disk.unwritten_bytes >= limits::QUEUE_ROUND_BYTES;
+        // A round that is under way is followed by the next one without a rest.
+        let rests = disk.writer.is_some();
+        let due = self.round_due_in(now, LINGER).map(|due| now + due);
+        soon && rests && disk.rests_beyond(due) || disk.must_wake(position, since)
     }
 
     /// Notes when the writer looks by itself.

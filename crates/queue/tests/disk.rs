@@ -2,19 +2,24 @@
 //! not handed out again.
 #![allow(clippy::unwrap_used)]
 
+use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
 use inrush_event::{
     Anomalies, Batch, BatchPool, ByteSize, Delivery, DropReason, Fate, Feed, FeedNext, Ledger,
     Peer, Protocol, Record, SourceInfo, Span, Timestamp, limits,
 };
-use inrush_queue::storage::{DiskStorage, Storage, StorageFile};
+use inrush_queue::storage::DiskStorage;
 use inrush_queue::{DestinationFeed, Durability, Inspector, Log, LogId, QueueOptions, WhenFull};
 use tempfile::TempDir;
+
+#[path = "common/slow_disk.rs"]
+mod slow_disk;
+
+use slow_disk::{Gate, SlowDisk};
 
 /// Long enough for a reader of the disk, and not waited for where something is there.
 const WAIT: Duration = Duration::from_secs(10);
@@ -604,99 +609,9 @@ fn an_event_has_one_name_and_a_number_that_was_lost_makes_another() {
     assert_eq!(epochs, [0, 1, 2]);
 }
 
-/// Holds every sync while it is closed.
-#[derive(Default)]
-struct Gate {
-    /// Whether it is closed, and how many wait.
-    state: Mutex<(bool, usize)>,
-    changed: Condvar,
-}
-
-impl Gate {
-    fn set_closed(&self, closed: bool) {
-        self.state.lock().unwrap().0 = closed;
-        self.changed.notify_all();
-    }
-
-    fn pass(&self) {
-        let mut state = self.state.lock().unwrap();
-        state.1 += 1;
-        self.changed.notify_all();
-        let mut state = self.changed.wait_while(state, |state| state.0).unwrap();
-        state.1 -= 1;
-    }
-
-    fn await_waiting(&self) {
-        let state = self.state.lock().unwrap();
-        let none = |state: &mut (bool, usize)| state.1 == 0;
-        let waited = self.changed.wait_timeout_while(state, WAIT, none).unwrap();
-        assert!(!waited.1.timed_out(), "nothing is synced");
-    }
-}
-
-/// A real folder on a disk that takes as long to sync as the gate says.
-struct SlowDisk(DiskStorage, Arc<Gate>);
-
-struct SlowFile(Arc<dyn StorageFile>, Arc<Gate>);
-
-impl SlowDisk {
-    fn slow(&self, file: Arc<dyn StorageFile>) -> Arc<dyn StorageFile> {
-        Arc::new(SlowFile(file, Arc::clone(&self.1)))
-    }
-}
-
-impl Storage for SlowDisk {
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.0.list()
-    }
-    fn create(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
-        self.0.create(name).map(|file| self.slow(file))
-    }
-    fn open(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
-        self.0.open(name).map(|file| self.slow(file))
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.0.remove(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.0.rename(from, to)
-    }
-    fn sync_names(&self) -> io::Result<()> {
-        self.0.sync_names()
-    }
-    fn free_bytes(&self) -> io::Result<u64> {
-        self.0.free_bytes()
-    }
-    fn total_bytes(&self) -> io::Result<u64> {
-        self.0.total_bytes()
-    }
-}
-
-impl StorageFile for SlowFile {
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(buffer, offset)
-    }
-    fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
-        self.0.write_at(parts, offset)
-    }
-    fn flush(&self) -> io::Result<()> {
-        self.0.flush()
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.1.pass();
-        self.0.sync()
-    }
-    fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.0.set_len(bytes)
-    }
-}
-
 fn start_slow(folder: &Path) -> (Process, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
-    let disk = SlowDisk(DiskStorage::open(folder).unwrap(), Arc::clone(&gate));
+    let disk = SlowDisk::new(DiskStorage::open(folder).unwrap(), Arc::clone(&gate));
     let ledger = Ledger::new();
     let own = Arc::clone(&ledger);
     let log = Log::open_on(Arc::new(disk), small(), own, LogId::random()).unwrap();
@@ -733,7 +648,10 @@ fn what_comes_while_the_disk_syncs_is_written_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let (process, gate) = start_slow(folder.path());
     let _out = process.attach("out");
-    process.append(&texts(0..1));
+    process
+        .log
+        .append(batch(&texts(0..1)), false, || {})
+        .unwrap();
     gate.set_closed(true);
     let first = process
         .log
@@ -758,6 +676,23 @@ fn what_comes_while_the_disk_syncs_is_written_meanwhile() {
     assert!(process.log.durable_end() > last);
     process.stop();
     assert_eq!(pending_if_killed(folder.path()), 5, "each is written once");
+}
+
+/// Only what a sender may not have any more needs a thread that writes during a sync.
+#[test]
+fn the_writer_syncs_by_itself_while_senders_keep_what_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (process, gate) = start_slow(folder.path());
+    let _out = process.attach("out");
+    for at in 0..3 {
+        process.append(&texts(at..at + 1));
+        assert_eq!(gate.thread(), "queue");
+    }
+    let lost = batch(&texts(3..4));
+    process.log.append(lost, false, || {}).unwrap();
+    process.append(&texts(4..5));
+    assert_eq!(gate.thread(), "queue-sync");
+    process.stop();
 }
 
 #[test]
