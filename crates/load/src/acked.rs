@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::time::Duration;
 
+use crate::latency::LatencyHistogram;
 use crate::run::SenderTally;
 
 /// The acknowledged numbers of one sender. Each is added once.
@@ -60,6 +62,9 @@ pub(crate) struct AnswerTally {
     pub(crate) answered: u64,
     /// Polls for acknowledgements.
     pub(crate) polls: u64,
+    /// Microseconds of requests with messages, from their first byte until their answer, whatever
+    /// it was; `None` before the first.
+    pub(crate) requests: Option<LatencyHistogram>,
     /// Messages that were refused for good.
     pub(crate) refused: u64,
     /// Messages that were sent again.
@@ -68,6 +73,14 @@ pub(crate) struct AnswerTally {
     pub(crate) busy: u64,
     /// Connections that were made again.
     pub(crate) reconnects: u64,
+}
+
+impl AnswerTally {
+    /// Notes the time of a request.
+    pub(crate) fn note_request(&mut self, took: Duration) {
+        let microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.requests.get_or_insert_default().note(microseconds);
+    }
 }
 
 /// Writes one line a sender: `{"run":"5eed0001","conn":0,"acked":[[0,41],[43,99]]}`.

@@ -102,6 +102,8 @@ pub(crate) struct HecDialect<'a> {
     exchange: HecExchange,
     first: u64,
     count: u64,
+    /// Time at which its first byte was written, if any was.
+    begun: Option<Instant>,
     unacknowledged: Vec<UnacknowledgedRequest>,
     /// True if a request was answered since the last poll, which was at `polled`.
     poll_due: bool,
@@ -133,6 +135,7 @@ impl<'a> HecDialect<'a> {
             exchange: HecExchange::Nothing,
             first: 0,
             count: 0,
+            begun: None,
             unacknowledged: Vec::new(),
             poll_due: false,
             polled: Instant::now(),
@@ -234,6 +237,9 @@ impl<'a> HecDialect<'a> {
         let said = || format!("{status} {}", String::from_utf8_lossy(body));
         let exchange = self.exchange;
         let busy = matches!(status, 429 | 500..);
+        if let (HecExchange::Events, Some(begun)) = (exchange, self.begun.take()) {
+            session.tally.note_request(begun.elapsed());
+        }
         session.wait = LaneWait::Nothing;
         self.exchange = HecExchange::Nothing;
         match (exchange, status) {
@@ -303,6 +309,7 @@ impl<'a> HecDialect<'a> {
 impl LaneDialect for HecDialect<'_> {
     fn begin(&mut self, session: &mut LaneSession<'_>) {
         session.taken = 0;
+        self.begun = None;
         if self.exchange == HecExchange::Poll {
             self.exchange = HecExchange::Nothing;
         }
@@ -369,6 +376,7 @@ impl LaneDialect for HecDialect<'_> {
         if self.exchange == HecExchange::Nothing || !sends {
             return Ok(PushedCounts { messages, bytes: 0 });
         }
+        self.begun.get_or_insert_with(Instant::now);
         let (bytes, whole) = session.write()?;
         if whole {
             session.wait = LaneWait::Answers;

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::latency::Latency;
 use crate::meter::ProcessReport;
 use crate::verify::VerifyReport;
 
@@ -26,6 +27,9 @@ pub struct LoadReport {
     /// answered with 200.
     #[serde(default)]
     pub acked: Option<u64>,
+    /// Times of requests with messages, from their first byte until their answer; only over HTTP.
+    #[serde(default)]
+    pub requests: Option<Latency>,
     /// Other fates of messages and connections; only over RELP and HTTP.
     #[serde(default)]
     pub answers: Option<AnswerTotals>,
@@ -123,6 +127,16 @@ impl fmt::Display for LoadReport {
                 answers.resent,
                 answers.reconnects
             )?;
+            if let Some(times) = &self.requests {
+                writeln!(
+                    f,
+                    "requests      {}: p50 {} µs, p99 {} µs, max {} µs",
+                    grouped(times.count),
+                    times.p50_us,
+                    times.p99_us,
+                    times.max_us
+                )?;
+            }
             if answers.polls > 0 {
                 let (acked, polls) = (grouped(acked), grouped(answers.polls));
                 writeln!(f, "acknowledged  {acked} in {polls} polls")?;

@@ -31,6 +31,7 @@ use crate::drive::{SendProgress, StopConditions, drive, settle};
 use crate::error::LoadError;
 use crate::fault::Faults;
 use crate::hec::{HecDialect, HecLane};
+use crate::latency::Latency;
 use crate::meter::Metering;
 use crate::pace::Pacer;
 use crate::plan::LoadPlan;
@@ -428,6 +429,7 @@ fn account(plan: &LoadPlan, args: &Args, outcome: &SendOutcome, mut faults: Faul
         requested: plan.total.filter(|_| plan.senders > 0),
         sent,
         acked: answers(senders).map(|(acked, _)| acked),
+        requests: request_times(senders),
         answers: answers(senders).map(|(_, answers)| answers),
         bytes,
         seconds: outcome.seconds,
@@ -465,6 +467,15 @@ fn answers(senders: &[SenderTally]) -> Option<(u64, AnswerTotals)> {
         polls: sum(|one| one.polls),
     };
     Some((sum(|one| one.acked.count()), answers))
+}
+
+/// Times of the requests of all senders; `None` if there were none.
+fn request_times(senders: &[SenderTally]) -> Option<Latency> {
+    let answers = senders.iter().filter_map(|sender| sender.answers.as_ref());
+    let mut of_senders = answers.filter_map(|answers| answers.requests.as_ref());
+    let mut all = of_senders.next()?.clone();
+    of_senders.for_each(|times| all.add(times));
+    Some(all.latency())
 }
 
 /// CPU time of this process so far.

@@ -6,17 +6,14 @@
 
 use std::collections::HashMap;
 
-use hdrhistogram::Histogram;
 use jiff::Timestamp;
 use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::NS_DIGITS;
+use crate::latency::{Latency, LatencyHistogram};
 use crate::message::SEQ_DIGITS;
 use crate::run::SenderTally;
-
-/// Decimal digits of precision of the latency percentiles.
-const LATENCY_PRECISION: u8 = 3;
 
 /// Senders named in a report of losses.
 const LOSSES_NAMED_MAX: usize = 10;
@@ -53,23 +50,6 @@ pub struct SenderLoss {
     pub lost: u64,
     /// The number of the first.
     pub first_seq: u64,
-}
-
-/// Latency in microseconds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Latency {
-    /// Lines that carried a receive time.
-    pub count: u64,
-    /// Half of them took no longer.
-    pub p50_us: u64,
-    /// 90 % took no longer.
-    pub p90_us: u64,
-    /// 99 % took no longer.
-    pub p99_us: u64,
-    /// 99.9 % took no longer.
-    pub p999_us: u64,
-    /// The slowest.
-    pub max_us: u64,
 }
 
 impl MarkerCheck {
@@ -144,7 +124,7 @@ pub(crate) struct MarkerTally {
     received: Finder<'static>,
     senders: HashMap<u64, Arrivals>,
     stray: u64,
-    latency: Option<Histogram<u64>>,
+    latency: Option<LatencyHistogram>,
 }
 
 impl MarkerTally {
@@ -182,12 +162,7 @@ impl MarkerTally {
         self.stray += u64::from(!known);
         if let Some(received_ns) = self.received_ns(line) {
             let latency_us = received_ns.saturating_sub(marker.sent_ns) / 1000;
-            let histogram = self.latency.get_or_insert_with(|| {
-                Histogram::new(LATENCY_PRECISION).unwrap_or_else(|_| {
-                    unreachable!("a constant between 0 and 5 is a valid precision")
-                })
-            });
-            histogram.saturating_record(latency_us);
+            self.latency.get_or_insert_default().note(latency_us);
         }
     }
 
@@ -253,7 +228,7 @@ impl MarkerTally {
             out_of_order: sum(|a| a.out_of_order),
             stray: self.stray,
             losses,
-            latency: self.latency.as_ref().map(latency),
+            latency: self.latency.as_ref().map(LatencyHistogram::latency),
         }
     }
 }
@@ -262,17 +237,6 @@ struct Marker {
     seq: u64,
     sender: u64,
     sent_ns: u64,
-}
-
-fn latency(histogram: &Histogram<u64>) -> Latency {
-    Latency {
-        count: histogram.len(),
-        p50_us: histogram.value_at_quantile(0.5),
-        p90_us: histogram.value_at_quantile(0.9),
-        p99_us: histogram.value_at_quantile(0.99),
-        p999_us: histogram.value_at_quantile(0.999),
-        max_us: histogram.max(),
-    }
 }
 
 fn number(digits: &[u8]) -> Option<u64> {

@@ -219,6 +219,7 @@ impl DemoFleet {
             requested: args.number,
             sent,
             acked: None,
+            requests: None,
             answers: None,
             bytes,
             seconds,
