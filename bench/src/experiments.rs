@@ -75,6 +75,9 @@ pub(crate) struct RunArgs {
     /// Seconds for which `dead-full` holds a rate beside a full backlog
     #[arg(long, default_value_t = 600)]
     full_seconds: u64,
+    /// Seconds of each run of `heavy-forwarder`
+    #[arg(long, default_value_t = 60)]
+    forwarder_seconds: u64,
     /// Events that `search` searches
     #[arg(long, default_value_t = 100_000_000)]
     events: u64,
@@ -110,6 +113,7 @@ impl RunArgs {
             store_seconds: self.store_seconds,
             memory_seconds: self.memory_seconds,
             full_seconds: self.full_seconds,
+            forwarder_seconds: self.forwarder_seconds,
             events: self.events,
             peers: !self.no_peers,
         }

@@ -18,6 +18,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
   inrush bench                            all tables, beside syslog-ng and rsyslog if they are here
   inrush bench udp-loss                   one of them
   inrush bench tcp-connections --runs 1 --seconds 2
+  inrush bench heavy-forwarder            the published test of a heavy forwarder, run by run
   inrush bench --json | jq '.tables[].rows[]'
 
 It starts and ends processes of its own, on loopback, and needs the machine for itself. As root

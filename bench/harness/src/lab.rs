@@ -50,6 +50,8 @@ pub struct RunParameters {
     pub memory_seconds: u64,
     /// Seconds for which `dead-full` holds a rate beside a full backlog.
     pub full_seconds: u64,
+    /// Seconds of each run of `heavy-forwarder`.
+    pub forwarder_seconds: u64,
     /// Events that `search` searches.
     pub events: u64,
     /// True if peers are measured too.

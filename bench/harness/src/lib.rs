@@ -11,6 +11,7 @@
 pub mod bare;
 pub mod child;
 pub mod files;
+pub mod forwarder;
 pub mod group;
 pub mod http;
 pub mod lab;

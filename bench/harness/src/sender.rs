@@ -1,5 +1,9 @@
 //! The load: `inrush load`, run as a process of its own and believed only for what it says in
 //! its JSON report.
+//!
+//! # What it guarantees
+//! * A load counts once [`Sending::finish`] has waited for its process.
+//! * Every error of the generator is in the report, except messages that it sent again by itself.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +32,7 @@ pub struct HecRequests {
 }
 
 /// The token of collectors that are measured.
-const HEC_TOKEN: &str = "bench-hec-token";
+pub const HEC_TOKEN: &str = "bench-hec-token";
 
 impl Wire {
     /// As an address begins with it.
@@ -90,12 +94,23 @@ pub enum Amount {
     Seconds(u64),
 }
 
+/// Times of requests, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+pub struct RequestTimes {
+    /// Half of them took no longer.
+    pub p50_us: u64,
+    /// 99 % took no longer.
+    pub p99_us: u64,
+}
+
 /// Report of a load on itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SendReport {
     pub events: u64,
     /// Events a second while it sent.
     pub rate: f64,
+    /// Times of its requests; only over HTTP.
+    pub requests: Option<RequestTimes>,
     /// Errors on the way, in the generator's words; nothing on a good day.
     pub errors: Option<String>,
     /// Messages of `errors` of which the kernel took only the beginning: the receiver held the
@@ -114,6 +129,9 @@ struct GeneratorReport {
     sent: u64,
     /// Messages a second.
     rate: f64,
+    /// Times of requests.
+    #[serde(default)]
+    requests: Option<RequestTimes>,
     /// Errors by kind.
     errors: BTreeMap<String, u64>,
 }
@@ -127,13 +145,17 @@ pub struct Sending {
     pub begun: Instant,
 }
 
-/// The options of `inrush load`.
-fn words(address: &str, shape: &LoadShape, amount: Amount, file: Option<&Path>) -> Vec<String> {
-    let scheme = shape.wire.scheme();
-    let target = match shape.wire {
-        Wire::Hec(_) => format!("{scheme}://{HEC_TOKEN}@{address}"),
+/// The target of `inrush load` at an address; `token` is for collectors.
+fn target(address: &str, wire: Wire, token: &str) -> String {
+    let scheme = wire.scheme();
+    match wire {
+        Wire::Hec(_) => format!("{scheme}://{token}@{address}"),
         Wire::Tcp | Wire::Udp | Wire::Tls => format!("{scheme}://{address}"),
-    };
+    }
+}
+
+/// The options of `inrush load`.
+fn words(target: String, shape: &LoadShape, amount: Amount, file: Option<&Path>) -> Vec<String> {
     let mut words = vec![
         "load".to_owned(),
         target,
@@ -195,8 +217,25 @@ pub fn start(
     amount: Amount,
     file: Option<&Path>,
 ) -> Result<Sending> {
+    let target = target(address, shape.wire, HEC_TOKEN);
+    spawn(inrush, &words(target, shape, amount, file))
+}
+
+/// The same to a collector, with a token of one's own.
+pub fn start_hec(
+    inrush: &Path,
+    address: &str,
+    token: &str,
+    shape: &LoadShape,
+    amount: Amount,
+) -> Result<Sending> {
+    let target = target(address, shape.wire, token);
+    spawn(inrush, &words(target, shape, amount, None))
+}
+
+fn spawn(inrush: &Path, words: &[String]) -> Result<Sending> {
     let mut command = Command::new(inrush);
-    command.args(words(address, shape, amount, file));
+    command.args(words);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -238,6 +277,7 @@ fn parse_report(text: &str) -> Option<SendReport> {
     Some(SendReport {
         events: report.sent,
         rate: report.rate,
+        requests: report.requests,
         is_broken: errors.keys().any(|kind| kind != CUT_SHORT),
         cut_short: errors.get(CUT_SHORT).copied().unwrap_or_default(),
         errors: (!errors.is_empty()).then(|| format!("{errors:?}")),
@@ -263,7 +303,8 @@ mod tests {
 
     #[test]
     fn a_shape_becomes_options() {
-        let tcp = words("127.0.0.1:1", &TCP, Amount::Number(7), None).join(" ");
+        let to = |shape: &LoadShape| target("127.0.0.1:1", shape.wire, HEC_TOKEN);
+        let tcp = words(to(&TCP), &TCP, Amount::Number(7), None).join(" ");
         assert_eq!(
             tcp,
             "load tcp://127.0.0.1:1 --json --number=7 --rate=0 --active-connections=10 --size=800 \
@@ -277,7 +318,7 @@ mod tests {
             backdate_hours: 3,
             ..TCP
         };
-        let udp = words("127.0.0.1:1", &shape, Amount::Seconds(7), None).join(" ");
+        let udp = words(to(&shape), &shape, Amount::Seconds(7), None).join(" ");
         assert!(udp.contains(" --interval=7s ") && !udp.contains("--number"));
         assert!(
             udp.contains("udp://")
@@ -288,13 +329,7 @@ mod tests {
             text: MessageText::File,
             ..TCP
         };
-        let file = words(
-            "127.0.0.1:1",
-            &shape,
-            Amount::Number(7),
-            Some(Path::new("/m")),
-        )
-        .join(" ");
+        let file = words(to(&shape), &shape, Amount::Number(7), Some(Path::new("/m"))).join(" ");
         assert!(file.ends_with(" --read-file=/m --framing=newline") && !file.contains("--size"));
     }
 
@@ -306,6 +341,7 @@ mod tests {
             SendReport {
                 events: 5,
                 rate: 2.5,
+                requests: None,
                 errors: None,
                 cut_short: 0,
                 is_broken: false

@@ -9,6 +9,7 @@ mod dead_full;
 mod durable;
 mod grid;
 mod grid_udp;
+mod heavy_forwarder;
 mod hec_server;
 mod memory;
 mod noloss;
@@ -59,6 +60,8 @@ pub(crate) enum ScenarioName {
     Hec,
     /// HEC in, durable before the answer, HEC out.
     HecServer,
+    /// The published test of a heavy forwarder, its six runs.
+    HeavyForwarder,
     /// TCP, 10 connections, real messages mixed, with and without the packs, to a blackhole.
     Classified,
     /// The same to a HEC endpoint.
@@ -168,6 +171,7 @@ impl ScenarioName {
             Self::Tls10 => cost::run(lab, &cost::TLS10),
             Self::Hec => cost::run(lab, &cost::HEC),
             Self::HecServer => hec_server::run(lab),
+            Self::HeavyForwarder => heavy_forwarder::run(lab),
             Self::Classified => classified::run(lab),
             Self::ClassifiedHec => classified::run_hec(lab),
             Self::ClassifiedStore => classified::run_store(lab),

@@ -64,6 +64,34 @@ fn tables_are_printed_and_written_as_json_and_as_a_page() {
     );
 }
 
+/// In a debug build only the accounts say anything: all that was sent arrives.
+#[test]
+fn the_published_test_of_a_heavy_forwarder_is_repeated_run_by_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = bench(dir.path(), &["heavy-forwarder"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect(&said);
+    let table = &report["tables"][0];
+    let rows = table["rows"].as_array().unwrap();
+    let loads: Vec<&str> = rows
+        .iter()
+        .map(|row| row["load"].as_str().unwrap())
+        .collect();
+    let wanted = ["30 MiB/s", "60 MiB/s", "120 MiB/s"]
+        .map(|rate| [format!("{rate}, one index"), format!("{rate}, two indexes")]);
+    assert_eq!(loads, wanted.concat());
+    for (at, row) in rows.iter().enumerate() {
+        assert_eq!(row.get("wrong"), None, "{row}");
+        for column in ["lag p99", "request p99", "sent", "CPU", "memory"] {
+            assert!(value(table, at, column) > 0.0, "{column}: {row}");
+        }
+    }
+    // The published figures stand beside: below 5 s at 30 MiB/s, and it grew at 120.
+    assert_eq!(value(table, 0, "published"), 5.0);
+    assert!(rows[5]["values"][1].is_null(), "{table}");
+}
+
 #[test]
 fn a_table_that_is_not_there_is_a_wrong_command_line() {
     let dir = tempfile::tempdir().unwrap();

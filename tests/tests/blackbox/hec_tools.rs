@@ -41,6 +41,9 @@ fn a_load_with_acknowledgement_is_counted_by_its_polls() {
     assert!(output.status.success(), "{report:#}");
     assert_eq!(counts(&report), (1000, 1000), "{report:#}");
     assert!(report["answers"]["polls"].as_u64().unwrap() >= 200);
+    // Three connections with a last request that is not full.
+    let requests = report["requests"]["count"].as_u64().unwrap();
+    assert!((200..=203).contains(&requests), "{requests}");
     let markers = &report["verify"]["markers"];
     assert_eq!(
         (&markers["received"], &markers["lost"]),

@@ -8,6 +8,7 @@ mod batching;
 mod chart;
 mod connections;
 mod contenders;
+mod heavy_forwarder;
 mod page;
 mod parallelize;
 mod queues;
@@ -34,6 +35,9 @@ use contenders::Contender;
 const JSON: &str = "bench.json";
 const PAGE: &str = "bench.html";
 
+/// Seconds that a load lasts if neither the command line nor the table says otherwise.
+const SECONDS: f64 = 4.0;
+
 /// Arguments of `inrush bench`.
 #[derive(Args, Debug)]
 pub struct TableArgs {
@@ -49,9 +53,9 @@ pub struct TableArgs {
     /// Runs of each row, of which the median counts
     #[arg(long, value_name = "N", default_value_t = 3)]
     runs: usize,
-    /// Seconds that a load lasts
-    #[arg(long, value_name = "SECONDS", default_value_t = 4.0)]
-    seconds: f64,
+    /// Seconds that a load lasts; 4 if not given, and 60 in heavy-forwarder
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<f64>,
     /// Leave syslog-ng and rsyslog out
     #[arg(long)]
     no_peers: bool,
@@ -73,6 +77,8 @@ enum TableName {
     Batching,
     /// A destination that is slower than what comes: what waits, and until when
     Queues,
+    /// The published test of a heavy forwarder: lag of events and time of requests
+    HeavyForwarder,
 }
 
 impl TableName {
@@ -88,6 +94,7 @@ impl TableName {
             Self::Parallelize => parallelize::plan(),
             Self::Batching => batching::plan(),
             Self::Queues => queues::plan(bench),
+            Self::HeavyForwarder => heavy_forwarder::plan(bench),
         }
     }
 }
@@ -232,6 +239,8 @@ struct TableBench<'a> {
     lab: BenchHarness,
     /// Somebody has asked it to end.
     stop: &'a AtomicBool,
+    /// Seconds that a load lasts, if the command line says so.
+    seconds: Option<f64>,
     begun: Instant,
     done: usize,
     all: usize,
@@ -244,7 +253,12 @@ impl TableBench<'_> {
     }
 
     fn seconds(&self) -> u64 {
-        (self.lab.terms.seconds.ceil() as u64).max(1)
+        self.seconds_or(SECONDS)
+    }
+
+    /// As the command line says, or so long.
+    fn seconds_or(&self, seconds: f64) -> u64 {
+        (self.seconds.unwrap_or(seconds).ceil() as u64).max(1)
     }
 
     /// Sends a load to a contender, and meters it.
@@ -284,7 +298,8 @@ impl TableBench<'_> {
 /// stands in its row.
 pub fn run(args: &TableArgs, stop: &AtomicBool) -> Result<()> {
     anyhow::ensure!(
-        args.seconds > 0.0 && args.seconds <= 3600.0,
+        args.seconds
+            .is_none_or(|seconds| seconds > 0.0 && seconds <= 3600.0),
         "--seconds is above 0 and at most 3600"
     );
     if cfg!(debug_assertions) {
@@ -300,6 +315,7 @@ pub fn run(args: &TableArgs, stop: &AtomicBool) -> Result<()> {
     let mut bench = TableBench {
         lab,
         stop,
+        seconds: args.seconds,
         begun: Instant::now(),
         done: 0,
         all: 0,
@@ -339,7 +355,7 @@ impl TableArgs {
     fn terms(&self) -> RunParameters {
         RunParameters {
             runs: self.runs,
-            seconds: self.seconds,
+            seconds: self.seconds.unwrap_or(SECONDS),
             peers: !self.no_peers,
             ..RunParameters::default()
         }
@@ -353,7 +369,7 @@ fn report(bench: &TableBench<'_>, args: &TableArgs, tables: Vec<ProductTable>) -
         machine: scenario.machine,
         versions: scenario.versions,
         runs: args.runs.max(1),
-        seconds: args.seconds,
+        seconds: bench.lab.terms.seconds,
         tables,
     }
 }
