@@ -41,6 +41,8 @@ enum BenchCommand {
     BareTcp(bare::tcp::BareTcp),
     /// The bare UDP loop: recvmmsg, discard
     BareUdp(bare::udp::BareUdp),
+    /// The bare HEC relay: read a request, perhaps sync it, answer, pass it on
+    BareRelay(bare::relay::BareRelay),
     /// Read and recognise messages in a loop, for a profiler or an instruction counter
     Classify(classify::ClassifyArgs),
     /// A Splunk HEC endpoint that counts and forgets
@@ -138,6 +140,7 @@ pub fn experiments() -> ExitCode {
         BenchCommand::Injected(args) => faults::run_injected(&args),
         BenchCommand::BareTcp(args) => bare::tcp::run(&args).map(|()| true),
         BenchCommand::BareUdp(args) => bare::udp::run(&args).map(|()| true),
+        BenchCommand::BareRelay(args) => bare::relay::run(&args).map(|()| true),
         BenchCommand::Classify(args) => classify::run(&args).map(|()| true),
         BenchCommand::HecSink(args) => sink::run(&args).map(|()| true),
     };

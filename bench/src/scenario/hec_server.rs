@@ -4,7 +4,7 @@ use anyhow::Result;
 use inrush_harness::lab::BenchHarness;
 use inrush_harness::measure::{Cell, RunResult, ScenarioResult};
 use inrush_harness::sender::{Amount, HecRequests, LoadShape, MessageText, Wire};
-use inrush_harness::subject::{SinkProcess, User};
+use inrush_harness::subject::{BareRelay, SinkProcess, User};
 
 use super::cost::{bare_arm, pilot};
 use super::rounds::{Arm, limit, rounds};
@@ -73,6 +73,16 @@ pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
         arms.push(Arm::new("inrush, fsync", load.words(), once));
     }
     let judged = arms.len();
+    for load in LOADS.iter().filter(|load| !load.requests.gzip) {
+        for (name, sync) in [
+            ("bare relay, in memory", false),
+            ("bare relay, fdatasync", true),
+        ] {
+            let number = pilot(lab, |number| one_bare(lab, load, sync, number))?;
+            let once = move || one_bare(lab, load, sync, number);
+            arms.push(Arm::new(name, load.words(), once));
+        }
+    }
     let (bare, cells) = rounds(lab, bare_arm(lab)?, arms, judged)?;
     let mut scenario = lab.scenario(shows);
     for (cell, load) in cells.iter().zip(&LOADS) {
@@ -80,7 +90,9 @@ pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
         check.what = format!("{} ({})", check.what, cell.load);
         scenario.checks.push(check);
     }
-    scenario.checks.extend(cells.iter().map(Cell::accounts));
+    scenario
+        .checks
+        .extend(cells[..judged].iter().map(Cell::accounts));
     scenario.cells.push(bare);
     scenario.cells.extend(cells);
     Ok(scenario)
@@ -93,4 +105,13 @@ fn one(lab: &BenchHarness, load: &HecLoad, number: u64) -> Result<RunResult> {
     let mut inrush = lab.start_inrush(&template, Some(&sink), User::Ours)?;
     let amount = Amount::Number(number);
     lab.measure(&mut inrush, Some(&sink), &load.shape(), amount, None)
+}
+
+/// The relay that does least, under the same load.
+fn one_bare(lab: &BenchHarness, load: &HecLoad, sync: bool, number: u64) -> Result<RunResult> {
+    let sink = SinkProcess::start(&[])?;
+    let folder = lab.dir("bare relay")?;
+    let mut relay = BareRelay::start(&sink, sync.then_some(&*folder))?;
+    let amount = Amount::Number(number);
+    lab.measure(&mut relay, Some(&sink), &load.shape(), amount, None)
 }

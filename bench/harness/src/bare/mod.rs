@@ -5,6 +5,7 @@
 //! one line of JSON (`{"events":N,"bytes":N}`) for every line read from stdin, a last one when
 //! stdin ends, which ends the process.
 
+pub mod relay;
 pub mod tcp;
 pub mod udp;
 

@@ -1,5 +1,6 @@
 //! The bare loops as subjects: this very program, started again.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -9,12 +10,19 @@ use crate::bare::LoopCount;
 use crate::child::ChildProcess;
 use crate::meter::udp_dropped;
 use crate::sender::Wire;
+use crate::sink::SinkCounts;
 
 /// The loop of [`crate::bare::tcp`], to which limits are scaled.
 pub struct BareTcp(Loop);
 
 /// The loop of [`crate::bare::udp`].
 pub struct BareUdp(Loop);
+
+/// The relay of [`crate::bare::relay`]; its collector counts for it.
+pub struct BareRelay {
+    relay: Loop,
+    collector: u16,
+}
 
 struct Loop {
     process: ChildProcess,
@@ -52,6 +60,36 @@ impl BareTcp {
 impl BareUdp {
     pub fn start() -> Result<Self> {
         Loop::start(&["bare-udp"]).map(Self)
+    }
+}
+
+impl BareRelay {
+    /// Starts it before a collector; with a folder it syncs each request there before the answer.
+    pub fn start(collector: &SinkProcess, folder: Option<&Path>) -> Result<Self> {
+        let to = format!("--to=127.0.0.1:{}", collector.port);
+        let sync = folder.map(|folder| format!("--sync={}", folder.display()));
+        let words = ["bare-relay", &to].into_iter().chain(sync.as_deref());
+        Ok(Self {
+            relay: Loop::start(&words.collect::<Vec<_>>())?,
+            collector: collector.port,
+        })
+    }
+}
+
+impl BenchSubject for BareRelay {
+    fn pid(&self) -> u32 {
+        self.relay.process.pid()
+    }
+
+    fn address(&self, _: Wire) -> Result<String> {
+        Ok(format!("127.0.0.1:{}", self.relay.port))
+    }
+
+    fn progress(&mut self) -> Result<SubjectProgress> {
+        Ok(SubjectProgress {
+            delivered: counts_at(self.collector)?.events,
+            ..SubjectProgress::default()
+        })
     }
 }
 
@@ -113,8 +151,12 @@ impl SinkProcess {
         self.process.pid()
     }
 
-    pub fn counts(&self) -> Result<crate::sink::SinkCounts> {
-        let text = crate::http::get(&format!("http://127.0.0.1:{}/count", self.port))?;
-        serde_json::from_str(&text).with_context(|| text.clone())
+    pub fn counts(&self) -> Result<SinkCounts> {
+        counts_at(self.port)
     }
+}
+
+fn counts_at(port: u16) -> Result<SinkCounts> {
+    let text = crate::http::get(&format!("http://127.0.0.1:{port}/count"))?;
+    serde_json::from_str(&text).with_context(|| text.clone())
 }

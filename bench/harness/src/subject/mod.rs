@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::child::wait;
 use crate::sender::Wire;
 
-pub use bare::{BareTcp, BareUdp, SinkProcess};
+pub use bare::{BareRelay, BareTcp, BareUdp, SinkProcess};
 pub use inrush::{AcceptedSubject, Inrush, User, default_binary, ledger_at};
 pub use opensearch::{OpenSearch, recorded};
 pub use rsyslog::Rsyslog;

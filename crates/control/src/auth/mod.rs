@@ -29,8 +29,8 @@ use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use inrush_config::{AdminOptions, HashingError, PasswordHash};
-use inrush_event::{MetricPart, MetricSample};
 use inrush_event::{Metric, Secret};
+use inrush_event::{MetricPart, MetricSample};
 use subtle::ConstantTimeEq;
 
 use cookie::Cookie;

@@ -15,8 +15,8 @@
 mod ack_file;
 mod acks;
 mod connection;
-mod counts;
 pub mod cors;
+mod counts;
 mod events;
 mod lines;
 mod opening;
