@@ -104,7 +104,8 @@ impl OnDisk {
     /// is quick: the first batch that they do not keep waits for one sync.
     pub(crate) fn all_kept(&self, now: Instant) -> bool {
         let lately = |at| now.saturating_duration_since(at) < UNKEPT;
-        !self.unkept_at.is_some_and(lately) && self.gathering.is_quick()
+        let none_waits = self.unkept_end <= self.durable_end;
+        none_waits && !self.unkept_at.is_some_and(lately) && self.gathering.is_quick()
     }
 
     /// True if destinations may hear of a batch with the next round: the writer rests, and begins

@@ -206,6 +206,7 @@ impl Log {
         let (options, from) = (state.options.clone(), state.durable_end());
         let batches: Vec<PendingBatch> = state.batches_from(from, limits::QUEUE_ROUND_BYTES);
         let gathered = state.had_gathered(from);
+        let blocked = state.blocked;
         let disk = state.disk.as_mut()?;
         let end = batches.last()?.position + 1;
         disk.paced_at = gathered.then_some(now);
@@ -226,7 +227,9 @@ impl Log {
         }
         let writer = disk.writer.take()?;
         disk.taken_end = disk.taken_end.max(end);
-        let all_kept = options.durability == Durability::Fsync && disk.all_kept(now);
+        // A source that waits for room may bring what its senders do not keep.
+        let may_wait = options.durability == Durability::Fsync && blocked == 0;
+        let all_kept = may_wait && disk.all_kept(now);
         disk.gathering.begun(now);
         let segment_bytes = state.segment_bytes();
         drop(state);

@@ -30,7 +30,7 @@ use crate::on_disk::OnDisk;
 use crate::reader::{OldBatch, SegmentReader};
 use crate::rounds::RECLAIM_EVERY;
 use crate::writer::PendingBatch;
-use crate::{QueueOptions, WhenFull};
+use crate::{Durability, QueueOptions, WhenFull};
 
 /// A destination that has taken nothing for this long reads from disk when it comes back.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
@@ -39,6 +39,9 @@ const STUCK_AFTER: Duration = Duration::from_secs(1);
 /// the end of the process takes came within this time. Longer than
 /// [`LINGER`], so that nobody waits where the disk keeps up.
 const EXPOSED_MAX: Duration = Duration::from_millis(40);
+
+/// The same where senders keep all batches that wait: they are lost to nobody, but the disk hangs.
+const KEPT_MAX: Duration = Duration::from_millis(250);
 
 /// Batches that gather come so often, so that the writer can look by itself.
 const PACE: Duration = Duration::from_millis(40);
@@ -171,10 +174,16 @@ impl LogState {
         disk.is_some_and(|disk| disk.stall.is_some())
     }
 
-    /// True if a batch has waited for its round for longer than [`EXPOSED_MAX`].
+    /// True if a batch has waited for its round for longer than [`EXPOSED_MAX`], or, where senders
+    /// keep all those that wait and nothing fails, [`KEPT_MAX`].
     pub(crate) fn is_late(&self, now: Instant) -> bool {
-        let since = self.exposed_since();
-        since.is_some_and(|since| now.saturating_duration_since(since) > EXPOSED_MAX)
+        let Some(disk) = &self.disk else {
+            return false;
+        };
+        let exposed = disk.unkept_end > disk.taken_end || disk.stall.is_some();
+        let max = if exposed { EXPOSED_MAX } else { KEPT_MAX };
+        let first = self.entry(disk.taken_end);
+        first.is_some_and(|first| now.saturating_duration_since(first.came) > max)
     }
 
     /// True if nothing can be written for want of room.
@@ -541,14 +550,6 @@ impl LogState {
         self.entries.get_mut(place as usize)
     }
 
-    /// Time at which the oldest batch came that nobody has begun to write: the end of the process
-    /// takes it. Senders that keep all of those send them again.
-    pub(crate) fn exposed_since(&self) -> Option<Instant> {
-        let disk = self.disk.as_ref()?;
-        let first = self.entry(disk.taken_end)?;
-        (disk.unkept_end > disk.taken_end).then_some(first.came)
-    }
-
     /// Number of batches that are not durable yet, below `position`, and that someone waits for.
     pub(crate) fn urgent_below(&self, position: u64) -> usize {
         let from = self.durable_end();
@@ -710,7 +711,7 @@ impl LogState {
         let urgent = disk.urgent_end > disk.durable_end;
         let due = match urgent {
             _ if soon => now,
-            true if disk.all_kept(now) => disk
+            true if self.options.durability == Durability::Fsync && disk.all_kept(now) => disk
                 .gathering
                 .holds_until()
                 .map_or(now, |until| until.max(now)),

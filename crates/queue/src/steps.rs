@@ -270,6 +270,36 @@ mod tests {
         assert!(log.durable_end() > 4);
     }
 
+    /// Senders keep them, but a disk that fails or hangs is full for all.
+    #[test]
+    fn nothing_that_senders_keep_is_accepted_while_the_disk_fails_or_hangs() {
+        let disk = VirtualDisk::new(1);
+        let (ledger, id) = (Ledger::new(), LogId::from_bytes([1; 16]));
+        let options = QueueOptions::default();
+        let log = Log::open_on(Arc::new(disk), options, Arc::clone(&ledger), id).unwrap();
+        log.attach(&ledger.destination("out"));
+        let append = |now| log.try_append(batch(), Duration::ZERO, true, now, || {});
+        let ms = |ms| Duration::from_millis(ms);
+        let begun = Instant::now();
+        append(begun).unwrap();
+        append(begun + ms(250)).unwrap();
+        assert_eq!(
+            append(begun + ms(251)),
+            Err(TryAppend::WouldBlock),
+            "it hangs"
+        );
+
+        let syncing = log.begin_syncing(log.begin_round(begun).unwrap().write());
+        append(begun + ms(251)).unwrap();
+        // The sync is never run, so it fails.
+        log.finish_round(syncing.finish(), begun + ms(251));
+        assert_eq!(
+            append(begun + ms(260)),
+            Err(TryAppend::WouldBlock),
+            "it fails"
+        );
+    }
+
     #[test]
     fn a_batch_that_gathered_has_its_round_sooner() {
         let (ledger, id) = (Ledger::new(), LogId::from_bytes([1; 16]));

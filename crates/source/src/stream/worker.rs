@@ -783,6 +783,6 @@ fn overdue(slot: &ConnectionSlot, now: Instant) -> Option<EndReason> {
         .state
         .decoder
         .answering()
-        .is_some_and(|debt| !debt.is_clear());
+        .is_some_and(|debt| !debt.is_clear() || debt.retry_at().is_some());
     (!owed && now.duration_since(slot.last_data) >= idle).then_some(EndReason::IdleTimeout)
 }

@@ -132,6 +132,7 @@ impl StreamLoop {
 
     /// Answers what has become durable, and asks to be woken for the rest.
     pub(super) fn settle(&mut self) {
+        let was_behind = self.is_behind();
         while self.fillers.iter().any(|filler| filler.owed().is_waiting()) {
             for key in self.spread(self.doors.log.durable_end()) {
                 self.pump(key);
@@ -147,6 +148,10 @@ impl StreamLoop {
             }
         }
         self.awaited.store(NONE, Ordering::SeqCst);
+        // What was held because this was on its way is looked at now.
+        if let Some(until) = self.held_until.as_mut().filter(|_| was_behind) {
+            *until = Instant::now();
+        }
     }
 
     /// Gives the acks below `durable_end` to their connections; the keys of those.

@@ -26,12 +26,17 @@ impl StreamLoop {
         self.room = !self.room;
     }
 
+    /// True if a batch that someone waits for is on its way to the disk.
+    pub(super) fn is_behind(&self) -> bool {
+        let mut fillers = self.fillers.iter();
+        fillers.any(|filler| filler.owed().is_waiting())
+    }
+
     /// True if what someone waits for is held until others have come.
     pub(super) fn hold(&mut self, now: Instant) -> bool {
         let mut fillers = self.fillers.iter();
         let owed = fillers.any(|filler| filler.owed().is_open());
-        let mut fillers = self.fillers.iter();
-        let behind = fillers.any(|filler| filler.owed().is_waiting());
+        let behind = self.is_behind();
         let stopping = self.stop_at.is_some();
         self.held_until = match owed && !stopping {
             true => self.gathering.holds(behind, now),
