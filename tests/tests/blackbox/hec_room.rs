@@ -3,6 +3,10 @@
 
 use std::net::SocketAddr;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
 
 use inrush_tests::*;
 
@@ -65,6 +69,36 @@ fn dead_end(splunk: &Hec, token: &str, more: &str) -> String {
     let options = format!("{more}\n    tokens:");
     forwarder(&splunk.url(), token).replace("tokens:", &options)
         + "queue: { durability: memory, memory_bytes: 32MiB }\n"
+}
+
+/// A request that was taken waits for the disk; the others are told.
+#[test]
+fn a_queue_that_is_full_on_disk_answers_busy_and_takes_nothing() {
+    let splunk = Hec::start();
+    splunk.otherwise(Some(Reply::busy(1)));
+    let options = "busy_after: 50ms\n    tokens:";
+    let yaml = forwarder(&splunk.url(), "").replace("tokens:", options)
+        + "queue: { durability: fsync, max_bytes: 16MiB }\n";
+    let inrush = Inrush::start(&yaml);
+    let (mut hec, mut other) = (client(&inrush), client(&inrush));
+    let (full, told) = (Arc::new(AtomicBool::new(false)), Instant::now());
+    let enough = Arc::clone(&full);
+    let filler = thread::spawn(move || {
+        let event = format!(r#"{{"event":"{}"}}"#, "x".repeat(500_000));
+        let mut taken = 0;
+        while !enough.load(Ordering::SeqCst) {
+            taken += u64::from(hec.event(event.clone()).status == 200);
+        }
+        taken
+    });
+    while health(&mut other) != (503, Some(18)) {
+        assert!(told.elapsed() < DEADLINE, "the queue is never full");
+    }
+    assert_eq!(other.event(GOOD).brief(), (503, Some(9)));
+    full.store(true, Ordering::SeqCst);
+    splunk.otherwise(None);
+    let taken = filler.join().unwrap();
+    assert_eq!(inrush.conserved(taken).sources["hec"].received, taken);
 }
 
 #[test]

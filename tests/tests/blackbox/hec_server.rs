@@ -471,6 +471,20 @@ fn a_full_queue_answers_busy_and_takes_nothing() {
     }
 }
 
+/// Each event has them: a short body of lines would become gigabytes.
+#[test]
+fn names_of_a_request_are_bounded() {
+    let inrush = Inrush::start(&collector("", ""));
+    let mut hec = client(&inrush);
+    for name in ["host", "index", "source", "sourcetype"] {
+        let of_length = |bytes: usize| format!("raw?{name}={}", "n".repeat(bytes));
+        let reply = hec.ask(&of_length(1025), "", "a\n".repeat(1000));
+        assert_eq!(reply.brief(), (400, Some(6)), "{name}");
+        assert_eq!(hec.ask(&of_length(1024), "", "a\n").status, 200, "{name}");
+    }
+    assert_eq!(texts(&inrush, 4), ["a"; 4]);
+}
+
 #[test]
 fn slow_requests_cost_their_connection_only() {
     let inrush = Inrush::start(&collector("", ""));

@@ -5,7 +5,7 @@
 //! * An appended text lies behind the bytes of the read, in the arena of its event's batch.
 //!
 //! # Limits
-//! 1,024 classes a batch: the names of further events lie with the event.
+//! 1,024 classes a batch, of at most 4 KiB of names: other names lie with their event.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,6 +24,9 @@ const CLASSES_MAX: usize = 1024;
 
 /// Names that are remembered, at most.
 const KNOWN_MAX: usize = 4096;
+
+/// Longer names lie with the event: a sender could else fill the memory with names of megabytes.
+const NAMES_BYTES_MAX: usize = 4096;
 
 /// Names of a decoded event; an empty one is that of its source's options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -96,6 +99,11 @@ impl NamedClasses {
             && self.is_last(names)
         {
             return Some(last);
+        }
+        let bytes: usize = names.all().iter().map(|(_, name)| name.len()).sum();
+        if bytes > NAMES_BYTES_MAX {
+            self.last = None;
+            return None;
         }
         self.key.clear();
         for (_, name) in names.all() {

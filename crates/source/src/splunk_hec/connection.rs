@@ -32,6 +32,7 @@ use serde::Deserialize;
 use super::acks::{AckPlace, ChannelId};
 use super::counts::TokenCounts;
 use super::events::EventReader;
+use super::gather::GatheredBytes;
 use super::options::AckRule;
 use super::reply::{HecReply, ReplyContent};
 use super::request::EventUpload;
@@ -54,9 +55,6 @@ const BODY_MAX: Duration = Duration::from_secs(60);
 
 /// A request that waits for room in the queue looks for it this often.
 const RETRY: Duration = Duration::from_millis(5);
-
-/// From so many bytes of an unfinished event on, more is gathered before it is shown again.
-const GATHER_BYTES_MIN: usize = 256 * 1024;
 
 /// Buffers larger than this are given back once they are empty.
 const IDLE_BYTES: usize = 4096;
@@ -88,7 +86,7 @@ pub(super) struct OpenRequest {
     /// Bytes that were shown and are to be shown again.
     pub(super) kept: usize,
     /// Bytes of a long event that wait for more.
-    pub(super) later: Vec<u8>,
+    pub(super) gathered: GatheredBytes,
     pub(super) events: u64,
     /// Fault that it is answered with.
     pub(super) fault: Option<ReplyContent>,
@@ -106,29 +104,7 @@ impl OpenRequest {
         self.fault.get_or_insert(content);
         self.body.give_up();
         (self.unseen, self.kept) = (0, 0);
-        self.later = Vec::new();
-    }
-
-    /// True if so much of an event has come that more is gathered before it is shown again.
-    fn gathers(&self) -> bool {
-        self.kept >= GATHER_BYTES_MIN
-    }
-
-    /// Gathers the first `filled` bytes of the room: what is shown again with each byte of a peer
-    /// that is slow would cost as much as all of it. Returns how many are to be shown now.
-    fn gather(&mut self, room: &mut [u8], filled: usize) -> usize {
-        let ended = self.body.is_ended();
-        if self.later.is_empty() && (ended || !self.gathers()) {
-            return filled;
-        }
-        self.later.extend_from_slice(&room[..filled]);
-        let least = (self.kept / 4).min(room.len() / 2);
-        if self.later.len() < least && !ended {
-            return 0;
-        }
-        let gathered = std::mem::take(&mut self.later);
-        room[..gathered.len()].copy_from_slice(&gathered);
-        gathered.len()
+        self.gathered = GatheredBytes::default();
     }
 
     /// True if it comes with events, and none was taken.
@@ -267,6 +243,18 @@ impl HecConnection {
 
     /// Answers a fault of HTTP, after which the connection cannot be read on.
     fn refuse(&mut self, status: u16) {
+        // No event of an earlier request counts for it.
+        self.requests += 1;
+        let closed = RequestStage::Closed(Some(EndReason::HttpRequest));
+        let counts = match std::mem::replace(&mut self.stage, closed) {
+            RequestStage::Body(request) => {
+                if let Some(place) = &request.ack {
+                    self.shared.acks.forget(place);
+                }
+                request.counts
+            }
+            RequestStage::Head | RequestStage::Closed(_) => None,
+        };
         self.replies.push_back(PendingReply {
             number: self.requests,
             reply: HecReply {
@@ -279,10 +267,9 @@ impl HecConnection {
                 old: false,
             },
             ack: None,
-            counts: None,
+            counts,
             waits: false,
         });
-        self.stage = RequestStage::Closed(Some(EndReason::HttpRequest));
         self.due = None;
     }
 
@@ -331,7 +318,7 @@ impl HecConnection {
             return 0;
         };
         // The other half is for what was gathered before.
-        let half = match request.gathers() {
+        let half = match GatheredBytes::is_for(request.kept) {
             true => room.len() / 2,
             false => room.len(),
         };
@@ -356,7 +343,8 @@ impl HecConnection {
                 if let Some((upload, _)) = &request.upload {
                     upload.token.rate.charge(filled);
                 }
-                let filled = request.gather(room, filled);
+                let (kept, ended) = (request.kept, request.body.is_ended());
+                let filled = request.gathered.add(room, filled, kept, ended);
                 request.unseen += filled;
                 filled
             }
@@ -393,6 +381,10 @@ impl HecConnection {
         }
         let waits = wait == RoomWait::GoesOn;
         self.retry_at = waits.then(|| now + RETRY);
+        if waits {
+            // Its sender is not slow: nothing is read of it.
+            self.due = self.due.map(|_| now + BODY_MAX);
+        }
         waits
     }
 
@@ -523,11 +515,17 @@ fn put_back(ahead: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 impl Drop for HecConnection {
-    /// A request that was cut short gets no answer, and no acknowledgement.
+    /// Requests that were not answered have no acknowledgement.
     fn drop(&mut self) {
-        if let RequestStage::Body(request) = &self.stage
-            && let Some(place) = &request.ack
-        {
+        let open = match &self.stage {
+            RequestStage::Body(request) => request.ack.as_ref(),
+            RequestStage::Head | RequestStage::Closed(_) => None,
+        };
+        let waiting = self
+            .replies
+            .iter()
+            .filter_map(|pending| pending.ack.as_ref());
+        for place in open.into_iter().chain(waiting.map(|(place, _)| place)) {
             self.shared.acks.forget(place);
         }
     }
@@ -550,7 +548,7 @@ impl AnsweringConnection for HecConnection {
             return StreamRead::Data(self.take_body(room, 0));
         }
         let window = match &self.stage {
-            RequestStage::Body(request) if request.gathers() => {
+            RequestStage::Body(request) if GatheredBytes::is_for(request.kept) => {
                 request.body.read_bytes(room.len() / 2)
             }
             RequestStage::Body(request) => request.body.read_bytes(room.len()),
@@ -761,7 +759,9 @@ impl StreamDecoder for HecConnection {
 
     fn buffered_bytes(&self) -> usize {
         let body = match &self.stage {
-            RequestStage::Body(request) => request.body.memory_bytes() + request.later.capacity(),
+            RequestStage::Body(request) => {
+                request.body.memory_bytes() + request.gathered.memory_bytes()
+            }
             RequestStage::Head | RequestStage::Closed(_) => 0,
         };
         self.out.capacity() + self.head.capacity() + self.ahead.capacity() + body

@@ -18,6 +18,7 @@ mod connection;
 pub mod cors;
 mod counts;
 mod events;
+mod gather;
 mod lines;
 mod opening;
 pub mod options;

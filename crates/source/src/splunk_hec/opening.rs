@@ -15,6 +15,7 @@ use super::connection::{
     HecConnection, OpenPoll, OpenRequest, PendingReply, RequestStage, too_large,
 };
 use super::events::EventReader;
+use super::gather::GatheredBytes;
 use super::reply::{HecReply, ReplyContent};
 use super::request::{self, EventUpload, HeadRequest};
 use super::settings::{HecSettings, PeerFault};
@@ -120,7 +121,7 @@ impl HecConnection {
             reply,
             unseen: 0,
             kept: 0,
-            later: Vec::new(),
+            gathered: GatheredBytes::default(),
             events: 0,
             fault,
             refused: false,

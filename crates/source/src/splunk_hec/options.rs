@@ -283,9 +283,11 @@ impl SourceOptions for SplunkHecSource {
         if let Some(name) = &self.channel_cookie
             && !is_cookie_name(name)
         {
-            let path = "channel_cookie".to_owned();
-            let words = format!("`{path}`: it is no name of a cookie (RFC 6265)");
-            return Err(OptionProblem { path, words });
+            let words = "`channel_cookie`: it is no name of a cookie (RFC 6265)".to_owned();
+            return Err(OptionProblem {
+                path: "channel_cookie".to_owned(),
+                words,
+            });
         }
         let mut seen = HashMap::new();
         for (at, token) in self.tokens.iter().enumerate() {
@@ -294,14 +296,13 @@ impl SourceOptions for SplunkHecSource {
                 let words = format!("`{path}`: {words}");
                 Err(OptionProblem { path, words })
             };
-            let allowed = token.indexes.is_empty()
-                || token
-                    .index
-                    .as_ref()
-                    .is_none_or(|index| token.indexes.contains(index));
-            if !allowed {
-                let words = "it is not among the token's `indexes`".to_owned();
-                return problem("index", words);
+            let index = token.index.as_ref();
+            let among = index.is_none_or(|index| token.indexes.contains(index));
+            if !token.indexes.is_empty() && !among {
+                return problem("index", "it is not among the token's `indexes`".to_owned());
+            }
+            if token.name.as_deref() == Some("") {
+                return problem("name", "it is empty".to_owned());
             }
             if let Err(words) = token.raw.first_line() {
                 return problem("raw.multiline", words);
@@ -310,8 +311,7 @@ impl SourceOptions for SplunkHecSource {
                 (Some(secret), None) => secret.expose(),
                 (None, Some(_)) => continue,
                 _ => {
-                    let words = "give it, or `token_file` in its place".to_owned();
-                    return problem("token", words);
+                    return problem("token", "give it, or `token_file` in its place".to_owned());
                 }
             };
             if let Err(words) = check_token(secret) {

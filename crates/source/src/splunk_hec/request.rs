@@ -58,6 +58,9 @@ pub(super) enum BodyFormat {
     Raw,
 }
 
+/// Longest index, sourcetype, source or host of a request or token, in bytes.
+const DEFAULT_BYTES_MAX: usize = 1024;
+
 /// Names, host and time of the events of a request that name none themselves.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EventDefaults {
@@ -73,6 +76,15 @@ pub(super) struct EventDefaults {
     pub(super) time: Option<Timestamp>,
     /// True if the time of an event that has none is looked for in its text.
     pub(super) extracts_time: bool,
+}
+
+impl EventDefaults {
+    /// True if one is longer than it may be: each event has it, so that a short body would become
+    /// gigabytes.
+    fn is_too_long(&self) -> bool {
+        let all = [&self.index, &self.sourcetype, &self.source, &self.host];
+        all.iter().any(|one| one.len() > DEFAULT_BYTES_MAX)
+    }
 }
 
 /// Request with a body of events.
@@ -196,6 +208,9 @@ pub(super) fn asked(head: &RequestHead<'_>, settings: &HecSettings, peer: IpAddr
         return answer(HecAnswer::InvalidFormat);
     }
     let defaults = defaults(query.names, &token, head, settings, peer);
+    if defaults.is_too_long() {
+        return answer(HecAnswer::InvalidFormat);
+    }
     if !token.allows(&defaults.index) && !defaults.index.is_empty() {
         return answer(HecAnswer::IncorrectIndex);
     }

@@ -208,19 +208,20 @@ impl BodyReader {
         }
         self.ended = self.framing_ended;
         self.bytes += filled as u64;
-        match self.bytes > self.bytes_max {
-            true => Err(BodyFault::TooLong),
-            false => Ok(BodyTaken { filled, behind }),
-        }
+        Ok(BodyTaken { filled, behind })
     }
 
-    /// Decompresses what waits into the room; the bytes that it filled.
+    /// Decompresses what waits into the room; the bytes that it filled. A body that is too long is
+    /// found here, once the caller has saved what is behind it.
     ///
     /// # Errors
     /// The fault of the body, which is of no more use.
     pub fn inflate(&mut self, room: &mut [u8]) -> Result<usize, BodyFault> {
         let Some(gunzip) = &mut self.gunzip else {
-            return Ok(0);
+            return match self.bytes > self.bytes_max {
+                true => Err(BodyFault::TooLong),
+                false => Ok(0),
+            };
         };
         let filled = gunzip.fill(room)?;
         self.bytes += filled as u64;
