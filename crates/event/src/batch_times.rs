@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::{ClassInfo, Record, Timestamp};
 
-/// Times at which the events of a batch count as having happened ([`Batch::time`]), in nanoseconds
-/// since 1970.
+/// Times at which the events of a batch count as having happened, in nanoseconds since 1970
+/// ([`Batch::time`](crate::Batch::time)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchTimes {
     /// The earliest.

@@ -64,7 +64,8 @@ impl Histogram {
     /// Counts the lags of a range of a batch at `now`: the time since each event happened.
     pub fn add_lags(&self, batch: &Batch, events: &Range<u32>, now: Timestamp) {
         let times = batch.times();
-        let (newest, oldest) = (now.0 - times.newest, now.0.saturating_sub(times.oldest));
+        let lag = |time: i64| now.0.saturating_sub(time);
+        let (newest, oldest) = (lag(times.newest), lag(times.oldest));
         let bucket = bucket_of(oldest);
         if newest >= 0 && bucket == bucket_of(newest) {
             // The usual case: all of them are in one bucket, and no row is read again.
