@@ -42,7 +42,7 @@ impl CpuThrottling {
         })
     }
 
-    /// What came since `before`; all of it where the process is in another group now.
+    /// Increase since `before`; all of it where the process is in another group now.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         if self.periods < before.periods || self.throttled < before.throttled {

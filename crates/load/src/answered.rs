@@ -115,7 +115,7 @@ impl LaneSession<'_> {
     }
 }
 
-/// What is said over a session.
+/// Dialect of a session: requests and their answers.
 pub(crate) trait LaneDialect {
     /// The link is new: nothing of the last one holds any more.
     fn begin(&mut self, session: &mut LaneSession<'_>);

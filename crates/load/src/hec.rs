@@ -98,7 +98,7 @@ pub(crate) struct HecDialect<'a> {
     body: Vec<u8>,
     gathered: u64,
     since: Instant,
-    /// What `out` of the session holds; for events, their first message and their number.
+    /// Content of the session's `out`; for events, their first message and their number.
     exchange: HecExchange,
     first: u64,
     count: u64,

@@ -166,7 +166,7 @@ impl LaneDialect for RelpDialect {
         frame(&mut session.out, txnr, "open", OFFERS.as_bytes());
     }
 
-    /// What was not answered goes first in the next session, as `fill` sees by itself.
+    /// Unanswered messages go first in the next session, as `fill` sees by itself.
     fn lost(&mut self, _: &mut LaneSession<'_>) {}
 
     fn take_answers(&mut self, session: &mut LaneSession<'_>) -> io::Result<()> {

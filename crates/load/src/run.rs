@@ -454,7 +454,7 @@ fn account(plan: &LoadPlan, args: &Args, outcome: &SendOutcome, mut faults: Faul
     }
 }
 
-/// What was answered over RELP or HTTP: messages acknowledged, and the rest.
+/// Answers over RELP or HTTP: messages acknowledged, and the rest.
 fn answers(senders: &[SenderTally]) -> Option<(u64, AnswerTotals)> {
     let all = || senders.iter().filter_map(|sender| sender.answers.as_ref());
     all().next()?;

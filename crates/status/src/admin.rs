@@ -30,7 +30,7 @@ pub trait Admin: Send + Sync {
     /// The sources as they run now, in the order of the configuration.
     fn sources(&self) -> Vec<SourceStatus>;
 
-    /// What comes in at each source and with each token, how late, and from whom.
+    /// Events of each source and token, their lag and their senders.
     fn doors(&self) -> DoorList;
 
     /// The destinations as they run now, in the order of the configuration.

@@ -62,7 +62,7 @@ pub(crate) enum TimesOf {
 /// Times of which too many are slow.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct SlowTimes {
-    /// What they are of.
+    /// Subject of the times.
     pub(crate) of: TimesOf,
     /// Percent of them that are slow.
     pub(crate) percent: u64,

@@ -25,10 +25,10 @@ const READ_BYTES: usize = 256 << 10;
 /// A file begins anew after so many bytes.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// How to run the bare relay.
+/// Options of the bare relay.
 #[derive(Args, Debug)]
 pub struct BareRelay {
-    /// Where to listen.
+    /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// The collector that requests are passed on to.

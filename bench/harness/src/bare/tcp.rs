@@ -14,10 +14,10 @@ use super::{LoopCounters, answer, say};
 /// epoll's token for the listener; connections are numbered from 0.
 const LISTENER: u64 = u64::MAX;
 
-/// How to run the bare TCP loop.
+/// Options of the bare TCP loop.
 #[derive(Args, Debug)]
 pub struct BareTcp {
-    /// Where to listen.
+    /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// Size of the one read buffer, in bytes.

@@ -19,7 +19,7 @@ const BATCH: usize = 64;
 /// How to run the bare UDP loop.
 #[derive(Args, Debug)]
 pub struct BareUdp {
-    /// Where to listen.
+    /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddrV4,
     /// Receive buffer, in bytes; past the kernel's limit where that is permitted.

@@ -37,7 +37,7 @@ const READ_BYTES: usize = 256 << 10;
 /// How to run the sink.
 #[derive(Args, Debug)]
 pub struct HecSink {
-    /// Where to listen.
+    /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// Also note the sequence number of every event, to tell what is missing or came twice.

@@ -12,7 +12,7 @@ const WAIT: Duration = Duration::from_secs(10);
 /// Holds every sync while it is closed.
 #[derive(Default)]
 pub(crate) struct Gate {
-    /// Whether it is closed, and how many wait.
+    /// True if it is closed, and the number of those that wait.
     state: Mutex<(bool, usize)>,
     changed: Condvar,
     /// Name of the thread that came last.

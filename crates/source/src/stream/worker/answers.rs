@@ -148,9 +148,10 @@ impl StreamLoop {
             }
         }
         self.awaited.store(NONE, Ordering::SeqCst);
-        // What was held because this was on its way is looked at now.
+        // What was held because this was on its way is held for its siblings alone.
         if let Some(until) = self.held_until.as_mut().filter(|_| was_behind) {
-            *until = Instant::now();
+            let now = Instant::now();
+            *until = self.gathering.holds(false, now).unwrap_or(now);
         }
     }
 
