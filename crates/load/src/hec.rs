@@ -16,8 +16,7 @@
 use std::io::{self, ErrorKind, Write as _};
 use std::time::{Duration, Instant};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use libdeflater::{CompressionLvl, Compressor};
 use serde_json::Value;
 
 use crate::answered::{AnsweredLane, LaneDialect, LaneSession, LaneWait, PAUSE};
@@ -94,8 +93,11 @@ pub(crate) struct HecDialect<'a> {
     plan: &'a HecPlan,
     events_head: Vec<u8>,
     poll_head: Vec<u8>,
+    gzip: Option<Compressor>,
     /// Body of the next request, its messages, and since when the first waits.
     body: Vec<u8>,
+    /// Body of the last request, compressed.
+    packed: Vec<u8>,
     gathered: u64,
     since: Instant,
     /// Content of the session's `out`; for events, their first message and their number.
@@ -125,11 +127,15 @@ impl<'a> HecDialect<'a> {
             true => format!("X-Splunk-Request-Channel: {}\r\n", channel()),
             false => String::new(),
         };
+        // The least that compresses: the library's own fastest is 0.
+        let level = CompressionLvl::new(1).unwrap_or_default();
         Self {
             plan,
             events_head: plan.head(path, authority, &format!("{coding}{channel}")),
             poll_head: plan.head("ack", authority, &channel),
+            gzip: plan.gzip.then(|| Compressor::new(level)),
             body: Vec::new(),
+            packed: Vec::new(),
             gathered: 0,
             since: Instant::now(),
             exchange: HecExchange::Nothing,
@@ -204,14 +210,14 @@ impl<'a> HecDialect<'a> {
     }
 
     fn send_gathered(&mut self, session: &mut LaneSession<'_>) -> io::Result<()> {
-        let packed;
-        let body = match self.plan.gzip {
-            false => &self.body,
-            true => {
-                let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-                encoder.write_all(&self.body)?;
-                packed = encoder.finish()?;
-                &packed
+        let body = match &mut self.gzip {
+            None => &self.body[..],
+            Some(gzip) => {
+                let bound = gzip.gzip_compress_bound(self.body.len());
+                self.packed.resize(bound, 0);
+                let packed = gzip.gzip_compress(&self.body, &mut self.packed);
+                let length = packed.map_err(io::Error::other)?;
+                &self.packed[..length]
             }
         };
         put_request(session, &self.events_head, body)?;

@@ -8,9 +8,8 @@
 //! # Limits
 //! [`GZIP_READ_BYTES`] of compressed bytes are read at once.
 
-use flate2::{Decompress, FlushDecompress, Status};
-
 use super::body::{BodyDecoder, BodyPart};
+use super::gunzip::GzipStream;
 use super::head::BodyLength;
 
 /// Compressed bytes that are read at once: what waits for room is kept.
@@ -28,79 +27,6 @@ pub enum BodyFault {
     Compression,
     /// It is longer than it may be.
     TooLong,
-}
-
-/// A gzip stream (RFC 1952), of one member or several.
-struct GzipStream {
-    stream: Decompress,
-    /// Compressed bytes that are not used yet.
-    input: Vec<u8>,
-    /// Bytes of it that are used.
-    used: usize,
-    /// True between two members, and before the first.
-    between: bool,
-    /// True once a member has ended.
-    complete: bool,
-    /// True if the room was used up: the stream may have more without further input.
-    full: bool,
-    in_bytes: u64,
-}
-
-impl GzipStream {
-    fn new() -> Self {
-        Self {
-            stream: gzip_stream(),
-            input: Vec::new(),
-            used: 0,
-            between: true,
-            complete: false,
-            full: false,
-            in_bytes: 0,
-        }
-    }
-
-    /// Decompresses into the room; the bytes that it filled.
-    fn fill(&mut self, room: &mut [u8]) -> Result<usize, BodyFault> {
-        let mut filled = 0;
-        while self.is_waiting() && filled < room.len() {
-            if self.between && self.used == self.input.len() {
-                self.full = false;
-                break;
-            }
-            if self.between && self.complete {
-                self.stream = gzip_stream();
-            }
-            self.between = false;
-            let before = (self.stream.total_in(), self.stream.total_out());
-            let (input, output) = (&self.input[self.used..], &mut room[filled..]);
-            let status = self.stream.decompress(input, output, FlushDecompress::None);
-            let status = status.map_err(|_| BodyFault::Compression)?;
-            let used = self.stream.total_in() - before.0;
-            self.used += used as usize;
-            let new = (self.stream.total_out() - before.1) as usize;
-            filled += new;
-            self.full = filled == room.len();
-            match status {
-                Status::StreamEnd => (self.between, self.complete) = (true, true),
-                Status::Ok | Status::BufError if used == 0 && new == 0 => break,
-                Status::Ok | Status::BufError => {}
-            }
-        }
-        if self.used == self.input.len() {
-            self.input.clear();
-            self.used = 0;
-        }
-        Ok(filled)
-    }
-
-    fn is_waiting(&self) -> bool {
-        self.used < self.input.len() || self.full
-    }
-}
-
-fn gzip_stream() -> Decompress {
-    const WINDOW_BITS: u8 = 15;
-    Decompress::new_gzip(WINDOW_BITS)
 }
 
 /// Takes framing and compression off a body.
@@ -131,7 +57,7 @@ impl BodyReader {
     pub fn new(length: BodyLength, gzip: bool, bytes_max: u64, ratio_max: u64) -> Self {
         Self {
             framing: BodyDecoder::new(length),
-            gunzip: gzip.then(|| Box::new(GzipStream::new())),
+            gunzip: gzip.then(|| Box::<GzipStream>::default()),
             bytes: 0,
             bytes_max,
             ratio_max,
@@ -164,7 +90,7 @@ impl BodyReader {
     pub fn memory_bytes(&self) -> usize {
         self.gunzip
             .as_ref()
-            .map_or(0, |gunzip| gunzip.input.capacity())
+            .map_or(0, |gunzip| gunzip.memory_bytes())
     }
 
     /// Takes the first `shown` bytes of the room, which came from the peer. What is compressed is
@@ -182,8 +108,7 @@ impl BodyReader {
                     at = range.end;
                     match &mut self.gunzip {
                         Some(gunzip) => {
-                            gunzip.in_bytes += range.len() as u64;
-                            gunzip.input.extend_from_slice(&room[range]);
+                            gunzip.push(&room[range]);
                         }
                         None => {
                             let length = range.len();
@@ -197,6 +122,7 @@ impl BodyReader {
                 BodyPart::NeedMore => break,
                 BodyPart::End(end) => {
                     self.framing_ended = true;
+                    self.gunzip.iter_mut().for_each(|gunzip| gunzip.end());
                     behind = Some(end);
                 }
                 BodyPart::Bad => return Err(BodyFault::Framing),
@@ -223,10 +149,10 @@ impl BodyReader {
                 false => Ok(0),
             };
         };
-        let filled = gunzip.fill(room)?;
+        let filled = gunzip.fill(room).map_err(|_| BodyFault::Compression)?;
         self.bytes += filled as u64;
         let grown =
-            self.bytes > RATIO_FREE_BYTES.max(gunzip.in_bytes.saturating_mul(self.ratio_max));
+            self.bytes > RATIO_FREE_BYTES.max(gunzip.in_bytes().saturating_mul(self.ratio_max));
         if grown {
             return Err(BodyFault::Compression);
         }
@@ -234,9 +160,7 @@ impl BodyReader {
             return Err(BodyFault::TooLong);
         }
         if self.framing_ended && !gunzip.is_waiting() && filled < room.len() {
-            // An empty body has no member.
-            let whole = gunzip.between && (gunzip.complete || gunzip.in_bytes == 0);
-            if !whole {
+            if !gunzip.is_whole() {
                 return Err(BodyFault::Compression);
             }
             self.ended = true;
