@@ -34,6 +34,7 @@ mod metric;
 mod metrics_page;
 mod mutant;
 mod network;
+mod now;
 mod origin;
 mod record;
 mod sdata;
@@ -63,6 +64,9 @@ pub use ledger::{
 pub use metric::{Metric, MetricKind};
 pub use metrics_page::{MetricPart, MetricSample, MetricsPage};
 pub use network::{Network, NetworkError};
+#[cfg(feature = "simulation")]
+pub use now::{VirtualClocks, set_virtual_clocks};
+pub use now::{first_instant, instant_now};
 pub use origin::{Origin, Peer, Protocol, SourceInfo};
 pub use record::{ClassId, Format, Record, Span, Timestamp, facility_name, severity_name};
 pub use sdata::SdataCursor;

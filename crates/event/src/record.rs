@@ -71,6 +71,10 @@ impl Timestamp {
 
     /// The wall clock now. Read once per batch, never per event.
     pub fn now() -> Self {
+        #[cfg(feature = "simulation")]
+        if let Some(clocks) = crate::now::virtual_clocks() {
+            return clocks.wall;
+        }
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         Self(since.map_or(0, |d| d.as_nanos() as i64))
     }

@@ -65,7 +65,8 @@ use std::time::{Duration, Instant};
 
 use inrush_codec::{Frame, datagram};
 use inrush_event::{
-    Anomalies, BatchPool, CutReason, Ledger, Origin, Record, RejectReason, Span, limits,
+    Anomalies, BatchPool, CutReason, Ledger, Origin, Record, RejectReason, Span, instant_now,
+    limits,
 };
 use inrush_queue::Log;
 
@@ -199,7 +200,7 @@ impl BatchWriter {
             settings,
             study,
             away,
-            handed_on: Instant::now(),
+            handed_on: instant_now(),
             trickles: false,
             blocked: Duration::ZERO,
             read_start: 0,

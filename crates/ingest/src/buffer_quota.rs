@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use inrush_event::instant_now;
+
 /// Part of the share, in percent, that is left in use once it was used up: so that not every read
 /// looks for who has to go.
 const LEFT_PERCENT: u64 = 75;
@@ -35,7 +37,7 @@ impl BufferQuota {
         BufferAccount {
             used: Arc::clone(&self.used),
             bytes: 0,
-            since: Instant::now(),
+            since: instant_now(),
         }
     }
 

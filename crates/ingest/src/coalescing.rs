@@ -1,7 +1,8 @@
 //! Trickles: little enough comes that it may gather before it is read.
 
-use std::sync::LazyLock;
 use std::time::{Duration, Instant};
+
+use inrush_event::first_instant;
 
 use crate::busy_time::WINDOW;
 
@@ -21,8 +22,7 @@ const TURNS: u32 = 8;
 /// The next time that a worker hands on what trickles in: all at about the same time, so that the
 /// queue writes it in one round and destinations are woken once.
 pub fn tick_after(at: Instant, worker: usize) -> Instant {
-    static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
-    let first = *FIRST + TURN * (worker as u32 % TURNS);
+    let first = first_instant() + TURN * (worker as u32 % TURNS);
     let into = at.saturating_duration_since(first).as_nanos() % TICK.as_nanos();
     at + TICK - Duration::from_nanos(into as u64)
 }

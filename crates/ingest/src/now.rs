@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use inrush_event::Timestamp;
+use inrush_event::{Timestamp, instant_now};
 
 /// One reading of both clocks, for everything that a worker does in a round.
 #[derive(Clone, Copy)]
@@ -18,7 +18,7 @@ pub struct Now {
 impl Now {
     /// Reads both clocks. `since` equals `instant`; a caller that napped sets it back.
     pub fn read() -> Self {
-        let instant = Instant::now();
+        let instant = instant_now();
         Self {
             instant,
             wall: Timestamp::now(),

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{
     Batch, BatchPool, DestinationCounters, DestinationQueue, DropReason, Fate, FeedNext, Ledger,
-    Timestamp, WallClock, steady,
+    Timestamp, WallClock, instant_now, steady,
 };
 
 use crate::QueueOptions;
@@ -313,7 +313,8 @@ impl Log {
         let mut state = self.lock();
         let mut waits = false;
         let admitted = loop {
-            let admitted = self.admit(&mut state, &arrival, Some(Instant::now()), &mut freed);
+            let now = Some(instant_now());
+            let admitted = self.admit(&mut state, &arrival, now, &mut freed);
             if let Some(admitted) = admitted {
                 break admitted;
             }
@@ -333,7 +334,7 @@ impl Log {
             state.unblock();
         }
         admitted?;
-        let now = Instant::now();
+        let now = instant_now();
         let since = arrival.since(now);
         let position = self.take_in(&mut state, arrival, urgent, now, accept);
         // In memory, or with no destination that has room for it.

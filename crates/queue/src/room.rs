@@ -1,8 +1,6 @@
 //! Room of the log, as sources see it that can tell their peers to come again.
 
-use std::time::Instant;
-
-use inrush_event::Timestamp;
+use inrush_event::{Timestamp, instant_now};
 
 use crate::log::Log;
 
@@ -10,7 +8,7 @@ impl Log {
     /// True if a full batch would be taken now without waiting for room: for sources that can tell
     /// their peer to come again.
     pub fn has_room(&self) -> bool {
-        self.lock().has_room(Instant::now())
+        self.lock().has_room(instant_now())
     }
 
     /// Takes note that a source waits for room, as [`Self::append`] does, until

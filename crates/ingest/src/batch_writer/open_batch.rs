@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use inrush_event::{Anomalies, BatchBuilder, Counter, Span, Timestamp};
+use inrush_event::{Anomalies, BatchBuilder, Counter, Span, Timestamp, instant_now};
 
 use super::decoded::AppendedTexts;
 use super::tally::BatchTally;
@@ -48,7 +48,7 @@ impl OpenBatch {
     pub(super) fn new(builder: BatchBuilder) -> Self {
         Self {
             builder,
-            since: Instant::now(),
+            since: instant_now(),
             tally: BatchTally::default(),
             filtered: (0, 0),
             by_rule: Vec::new(),
