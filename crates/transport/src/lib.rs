@@ -26,7 +26,10 @@ pub mod peers;
 pub mod process;
 pub mod proxy;
 pub mod refusal;
+mod socket;
 pub mod stream;
 pub mod tls;
 pub mod trusted_server;
 pub mod udp;
+#[cfg(feature = "simulation")]
+pub mod virtual_socket;

@@ -10,13 +10,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use inrush_event::Protocol;
+use mio::event::Source;
 use mio::net::TcpStream;
 use rustls::ServerConnection;
 
 use crate::config::ProxyHeader;
 use crate::proxy;
 use crate::refusal::{self, Refusal};
+use crate::socket::PeerSocket;
 use crate::tls::ServerTls;
+#[cfg(feature = "simulation")]
+use crate::virtual_socket::VirtualSocket;
 
 /// Bytes of ciphertext read at once. Sixteen TLS records of the largest size.
 pub const CIPHER_READ_BYTES: usize = 256 * 1024;
@@ -170,7 +174,7 @@ enum ConnectionStage {
 
 /// An accepted TCP or TLS connection.
 pub struct Connection {
-    socket: TcpStream,
+    socket: PeerSocket,
     protocol: Protocol,
     tls: Option<Box<ServerConnection>>,
     session: TlsSession,
@@ -229,7 +233,7 @@ impl Connection {
         let deadline = (!matches!(stage, ConnectionStage::Open)).then_some(opening.deadline);
         let peer = peer.ip().to_canonical();
         Ok(Self {
-            socket,
+            socket: PeerSocket::Tcp(socket),
             protocol: opening.protocol,
             tls,
             session: TlsSession::default(),
@@ -244,6 +248,27 @@ impl Connection {
             server: opening.tls,
             client: None,
         })
+    }
+
+    /// A connection of a simulation: plain HTTP of `peer`.
+    #[cfg(feature = "simulation")]
+    pub fn simulated(socket: VirtualSocket, peer: IpAddr) -> Self {
+        Self {
+            socket: PeerSocket::Virtual(socket),
+            protocol: Protocol::Http,
+            tls: None,
+            session: TlsSession::default(),
+            stage: ConnectionStage::Open,
+            begun: false,
+            foreign_bytes: 0,
+            refusal: None,
+            peer,
+            local_port: 8088,
+            deadline: None,
+            is_no_proxy: true,
+            server: None,
+            client: None,
+        }
     }
 
     /// The name in the client's certificate, once that was verified; `None` for a client that
@@ -286,7 +311,7 @@ impl Connection {
     }
 
     /// The socket, to register it for readiness.
-    pub fn socket_mut(&mut self) -> &mut TcpStream {
+    pub fn socket_mut(&mut self) -> &mut impl Source {
         &mut self.socket
     }
 
@@ -439,7 +464,7 @@ impl Connection {
             // That the peer is gone changes nothing now.
             let _ = flush(tls, &mut self.socket);
         }
-        let _ = self.socket.shutdown(std::net::Shutdown::Write);
+        self.socket.shut_down();
     }
 
     /// `Data(0)` once the header is read and taken off the stream.
@@ -478,7 +503,7 @@ impl Connection {
 
 /// A short read of a stream socket means that it is drained (epoll(7)), which saves the call that
 /// would only say so.
-fn read_plain(socket: &mut TcpStream, space: &mut [u8]) -> StreamRead {
+fn read_plain(socket: &mut PeerSocket, space: &mut [u8]) -> StreamRead {
     match socket.read(space) {
         Ok(0) => StreamRead::Closed,
         Ok(n) if n < space.len() => StreamRead::Drained(n),
@@ -487,7 +512,7 @@ fn read_plain(socket: &mut TcpStream, space: &mut [u8]) -> StreamRead {
     }
 }
 
-fn write_plain(socket: &mut TcpStream, bytes: &[u8]) -> Result<usize, EndReason> {
+fn write_plain(socket: &mut PeerSocket, bytes: &[u8]) -> Result<usize, EndReason> {
     let mut written = 0;
     while written < bytes.len() {
         match socket.write(&bytes[written..]) {
@@ -511,7 +536,7 @@ fn failed(error: &io::Error) -> StreamRead {
 /// plaintext is never longer than its ciphertext.
 fn read_tls(
     tls: &mut ServerConnection,
-    socket: &mut TcpStream,
+    socket: &mut PeerSocket,
     space: &mut [u8],
     cipher: &mut [u8],
     session: &mut TlsSession,
@@ -569,7 +594,7 @@ fn drain(tls: &mut ServerConnection, space: &mut [u8]) -> usize {
 
 /// Sends what TLS wants to send: handshake flights, alerts, key updates. What the socket does not
 /// take now goes with the next readiness.
-fn flush(tls: &mut ServerConnection, socket: &mut TcpStream) -> io::Result<()> {
+fn flush(tls: &mut ServerConnection, socket: &mut PeerSocket) -> io::Result<()> {
     while tls.wants_write() {
         match tls.write_tls(socket) {
             Ok(_) => {}

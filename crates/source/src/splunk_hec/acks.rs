@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use inrush_event::Timestamp;
+use inrush_event::{Timestamp, instant_now};
 
 use super::ack_file::{AckFile, AckRecord};
 
@@ -134,7 +134,7 @@ impl AckTable {
         let (file, records) = AckFile::open(data_dir, name, seconds())?;
         let mut table = self.lock();
         table.file = Some(file);
-        let used = Instant::now();
+        let used = instant_now();
         for record in records {
             let key = (record.token, ChannelId(record.channel));
             let channel = table.channels.entry(key).or_insert_with(|| AckChannel {
@@ -173,7 +173,7 @@ impl AckTable {
             return Err(AckTableFull);
         }
         table.numbers += 1;
-        let now = Instant::now();
+        let now = instant_now();
         let channel_state = table.channels.entry(key).or_insert_with(|| AckChannel {
             next: u64::from(fastrand::u32(..FIRST_MAX)),
             requests: HashMap::new(),
@@ -247,7 +247,7 @@ impl AckTable {
                 let Some(channel) = &mut channel else {
                     return false;
                 };
-                channel.used = Instant::now();
+                channel.used = instant_now();
                 let safe = match channel.requests.get(&number) {
                     None | Some(AckState::Pending) => false,
                     Some(AckState::Until(end)) => *end <= settled,

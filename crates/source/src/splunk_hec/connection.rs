@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use inrush_codec::hec::HecAnswer;
-use inrush_event::limits;
+use inrush_event::{instant_now, limits};
 use inrush_ingest::batch_writer::FrameIntake;
 use inrush_ingest::batch_writer::acks::{AckRange, AckTarget, PendingAcks};
 use inrush_ingest::batch_writer::stream::StreamDecoder;
@@ -260,7 +260,7 @@ impl HecConnection {
             reply: HecReply {
                 content: ReplyContent::Http(status),
                 ack_id: None,
-                begun: self.begun.take().unwrap_or_else(Instant::now),
+                begun: self.begun.take().unwrap_or_else(instant_now),
                 close: true,
                 head_only: false,
                 fields: String::new(),
@@ -276,7 +276,7 @@ impl HecConnection {
     /// Takes the first `shown` bytes of the room as bytes of a head. Those behind the head are
     /// moved to the start of the room; returns how many these are.
     fn take_head(&mut self, connection: &Connection, room: &mut [u8], shown: usize) -> usize {
-        self.begun.get_or_insert_with(Instant::now);
+        self.begun.get_or_insert_with(instant_now);
         let mut carried = std::mem::take(&mut self.head);
         let bytes = match carried.is_empty() {
             true => &room[..shown],
@@ -291,7 +291,7 @@ impl HecConnection {
                     true => bytes.to_vec(),
                     false => carried,
                 };
-                self.due.get_or_insert_with(|| Instant::now() + HEAD_MAX);
+                self.due.get_or_insert_with(|| instant_now() + HEAD_MAX);
                 0
             }
             HeadParse::Bad(fault) => {
@@ -328,7 +328,7 @@ impl HecConnection {
             }
             Ok(taken.filled + request.body.inflate(&mut room[taken.filled..half])?)
         });
-        self.due = (!request.body.is_ended()).then(|| Instant::now() + BODY_MAX);
+        self.due = (!request.body.is_ended()).then(|| instant_now() + BODY_MAX);
         if let (Some((_, _, body)), Ok(filled)) = (&mut request.poll, &taken) {
             if body.len() + filled <= POLL_BYTES_MAX {
                 body.extend_from_slice(&room[..*filled]);
@@ -373,7 +373,7 @@ impl HecConnection {
         let RequestStage::Body(request) = &mut self.stage else {
             return false;
         };
-        let (now, shared) = (Instant::now(), &self.shared);
+        let (now, shared) = (instant_now(), &self.shared);
         let wait = request.wait(shared.has_room(), shared.disk_fails(), now);
         if wait == RoomWait::TooLong {
             let answer = shared.no_room(&request.settings);

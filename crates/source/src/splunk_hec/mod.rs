@@ -10,7 +10,8 @@
 //! 4. `events`: events of a body; `lines`: those of several lines.
 //! 5. `connection`: requests of a connection, one after the other, and their answers; `opening`:
 //!    from the head of a request to its body; `acks`: acknowledgements that clients poll for.
-//! 6. [`preview`]: what would be made of a body, without a connection.
+//! 6. [`preview`]: what would be made of a body, without a connection; `simulation`: a collector
+//!    without threads and sockets.
 
 mod ack_file;
 mod acks;
@@ -28,4 +29,6 @@ mod request;
 mod room;
 mod running;
 mod settings;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod tokens;

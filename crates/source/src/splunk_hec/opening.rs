@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use inrush_codec::hec::HecAnswer;
+use inrush_event::instant_now;
 use inrush_transport::http::head::{BodyLength, RequestHead};
 use inrush_transport::http::reader::BodyReader;
 use inrush_transport::stream::Connection;
@@ -68,7 +68,7 @@ impl HecConnection {
         let mut reply = HecReply {
             content: ReplyContent::Hec(HecAnswer::Success, None),
             ack_id: None,
-            begun: self.begun.take().unwrap_or_else(Instant::now),
+            begun: self.begun.take().unwrap_or_else(instant_now),
             close: !head.keep_alive || stopping,
             head_only: head.method == "HEAD",
             fields: cors_fields(head, &settings) + &cookie_field(head, &settings),
@@ -174,7 +174,7 @@ impl HecConnection {
     /// Opens a request with events, and gives it the number of its acknowledgement.
     fn upload(&self, upload: Box<EventUpload>, settings: &HecSettings) -> RequestOpening {
         let token = &upload.token;
-        if !token.rate.admits(Instant::now()) {
+        if !token.rate.admits(instant_now()) {
             return RequestOpening {
                 fault: Some(ReplyContent::Hec(settings.busy, None)),
                 upload: Some(upload),

@@ -5,11 +5,12 @@
 //!   tokens hold from the next request on.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use inrush_event::{HistogramSnapshot, Metric, MetricsPage, Timestamp};
+use inrush_ingest::batch_writer::WorkerContext;
 use inrush_ingest::batch_writer::source::IngestSource;
 use inrush_ingest::enrichment::Enrichment;
 use inrush_transport::config::ListenAddr;
@@ -67,6 +68,33 @@ fn resolve(
     })
 }
 
+/// Opens a collector without a listener: its settings, and acknowledgements of the last process.
+///
+/// # Errors
+/// In words: a certificate or a token that cannot be used.
+pub(super) fn open(
+    name: &str,
+    options: &SplunkHecSource,
+    context: &WorkerContext,
+    data_dir: &Path,
+    known: &Enrichment,
+) -> Result<(Arc<HecShared>, Arc<StreamSource>), String> {
+    let settings = HecSettings::new(options, data_dir, None)?;
+    let shared = Arc::new(HecShared::new(name, &context.log, settings));
+    if context.log.has_disk()
+        && let Err(error) = shared.acks.remember(data_dir, name)
+    {
+        tracing::warn!(
+            source = name,
+            %error,
+            "acknowledgements are not known over a restart"
+        );
+    }
+    let settings = resolve(name, options, None, &shared, known)?;
+    let streams = StreamSource::new(name, settings, &context.ledger);
+    Ok((shared, streams))
+}
+
 impl RunningHec {
     /// Starts the source; what could not be opened is told beside it.
     ///
@@ -79,22 +107,13 @@ impl RunningHec {
         known: &Enrichment,
     ) -> Result<(Arc<Self>, Vec<String>), String> {
         let said = |words: String| format!("source {name}: {words}");
-        let settings = HecSettings::new(options, &services.data_dir, None).map_err(said)?;
-        let shared = Arc::new(HecShared::new(name, &services.context.log, settings));
-        if services.context.log.has_disk()
-            && let Err(error) = shared.acks.remember(&services.data_dir, name)
-        {
-            tracing::warn!(
-                source = name,
-                %error,
-                "acknowledgements are not known over a restart"
-            );
-        }
-        let settings = resolve(name, options, None, &shared, known).map_err(said)?;
+        let context = &services.context;
+        let opened = open(name, options, context, &services.data_dir, known);
+        let (shared, streams) = opened.map_err(said)?;
         let runtime = StreamRuntime::shared(services);
         let running = Self {
             shared,
-            streams: StreamSource::new(name, settings, &services.context.ledger),
+            streams,
             services: Arc::clone(services),
             runtime: runtime.map_err(|error| said(error.to_string()))?,
             listeners: Mutex::new(HecListeners {
@@ -221,8 +240,7 @@ impl Source for RunningHec {
     }
 
     fn tick(&self) {
-        self.shared.acks.tidy(Instant::now());
-        self.shared.look_at_disk();
+        self.shared.tick();
         self.streams.refresh_certificate();
         self.streams.tell_refusals(&self.services.connections);
     }

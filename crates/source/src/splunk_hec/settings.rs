@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use inrush_codec::SyslogOptions;
 use inrush_codec::hec::HecAnswer;
-use inrush_event::{Histogram, Network, Protocol};
+use inrush_event::{Histogram, Network, Protocol, instant_now};
 use inrush_ingest::batch_writer::acks::AckTarget;
 use inrush_queue::Log;
 
@@ -165,7 +165,7 @@ impl HecShared {
 
     /// Logs a peer's misconfiguration once a minute: the peer needs no token to repeat it.
     pub(super) fn note_fault(&self, peer: IpAddr, fault: PeerFault) {
-        let now = Instant::now();
+        let now = instant_now();
         let mut noted = lock(&self.noted);
         noted.retain(|_, last| now.saturating_duration_since(*last) < NOTED_EVERY);
         if noted.contains_key(&(peer, fault)) || noted.len() >= NOTED_MAX {
@@ -185,6 +185,12 @@ impl HecShared {
                  docs/guides/hec-server.md"
             ),
         }
+    }
+
+    /// Looks after what time changes, once a second.
+    pub(super) fn tick(&self) {
+        self.acks.tidy(instant_now());
+        self.look_at_disk();
     }
 
     /// The settings now.

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use inrush_event::Secret;
+use inrush_event::{Secret, instant_now};
 use inrush_files::Access;
 use regex::bytes::Regex;
 use ring::hmac;
@@ -88,7 +88,7 @@ impl RateLimit {
         let rate = bytes_a_second.map(|bytes| bytes as f64);
         Self {
             rate,
-            left: Mutex::new((Instant::now(), rate.unwrap_or_default())),
+            left: Mutex::new((instant_now(), rate.unwrap_or_default())),
         }
     }
 

@@ -20,3 +20,5 @@ pub(crate) use connection::{AnsweringConnection, ConnectionDecoder, ConnectionDe
 pub(crate) use listeners::OpenListeners;
 pub(crate) use runtime::StreamRuntime;
 pub(crate) use source::{StreamSettings, StreamSource};
+#[cfg(feature = "simulation")]
+pub(crate) use worker::StreamLoop;

@@ -19,17 +19,21 @@
 
 mod answers;
 mod gathering;
+mod opening;
 mod room;
+#[cfg(feature = "simulation")]
+mod simulation;
 
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
+use inrush_event::instant_now;
 use inrush_ingest::batch_writer::acks::AckTarget;
 use inrush_ingest::batch_writer::source::IngestSource;
 use inrush_ingest::batch_writer::{BatchWriter, WorkerContext};
@@ -39,7 +43,7 @@ use inrush_ingest::now::Now;
 use inrush_ingest::pool::WorkerWaker;
 use inrush_ingest::saturation::SaturationMonitor;
 use inrush_queue::DurableHook;
-use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, EndReason, StreamRead};
+use inrush_transport::stream::{Connection, EndReason, StreamRead};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 
@@ -128,42 +132,8 @@ impl StreamWorker {
         doors: WorkerContext,
         carry_bytes_max: u64,
     ) -> io::Result<Self> {
-        let poll = Poll::new()?;
-        let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
-        let (orders, inbox) = mpsc::channel();
-        let load = Arc::new(AtomicUsize::new(0));
-        let ours = Arc::clone(&waker);
-        let (awaited, hook) = answers::wake_when_durable(&doors.log, &waker);
-        let worker = StreamLoop {
-            poll,
-            inbox,
-            load: Arc::clone(&load),
-            doors,
-            slots: Slab::new(),
-            ready: VecDeque::new(),
-            retries: Vec::new(),
-            parked: Vec::new(),
-            room: true,
-            fillers: Vec::new(),
-            gone: Vec::new(),
-            pressure: SaturationMonitor::new(),
-            helping: false,
-            wake: WorkerWaker::new(move || ours.wake()),
-            share: BufferQuota::of(carry_bytes_max),
-            serial: 0,
-            awaited,
-            _hook: hook,
-            cipher: vec![0; CIPHER_READ_BYTES],
-            sweep_at: Instant::now() + SWEEP,
-            answering: 0,
-            gathering: CommitGathering::new(Instant::now()),
-            held_until: None,
-            greeting_until: Instant::now(),
-            drained: false,
-            trickle: CoalescingMeter::new(Instant::now()),
-            napped: None,
-            stop_at: None,
-        };
+        let (worker, orders, waker) = StreamLoop::new(doors, carry_bytes_max)?;
+        let load = Arc::clone(&worker.load);
         let context = worker.doors.clone();
         let thread = thread::Builder::new().name(format!("stream-{number}"));
         let thread = context.spawn(thread, move || worker.run())?;
@@ -239,7 +209,7 @@ struct PendingClose {
     deadline: Instant,
 }
 
-struct StreamLoop {
+pub(crate) struct StreamLoop {
     poll: Poll,
     inbox: Receiver<StreamCommand>,
     load: Arc<AtomicUsize>,
@@ -333,7 +303,7 @@ impl StreamLoop {
             self.read_round(events);
             self.help();
             self.settle();
-            if Instant::now() >= self.sweep_at {
+            if instant_now() >= self.sweep_at {
                 self.sweep();
             }
         }
@@ -341,11 +311,11 @@ impl StreamLoop {
 
     fn finished(&self) -> bool {
         self.stop_at
-            .is_some_and(|stop_at| self.ready.is_empty() || Instant::now() >= stop_at)
+            .is_some_and(|stop_at| self.ready.is_empty() || instant_now() >= stop_at)
     }
 
     fn wait(&mut self, events: &mut Events) {
-        let now = Instant::now();
+        let now = instant_now();
         let due = self.fillers.iter().filter_map(BatchWriter::due);
         let due = due.chain(self.retries.iter().map(|(at, _)| *at));
         let room_at = (!self.room).then(|| now + room::LOOK_EVERY);
@@ -394,7 +364,7 @@ impl StreamLoop {
     /// Takes note of the connections that have something, or waited for room for long enough.
     fn mark(&mut self, events: &Events) {
         if !self.retries.is_empty() {
-            let now = Instant::now();
+            let now = instant_now();
             let due: Vec<_> = self.retries.extract_if(.., |(at, _)| *at <= now).collect();
             due.into_iter()
                 .for_each(|(_, key)| self.mark_ready(key, false));
@@ -447,7 +417,7 @@ impl StreamLoop {
                 }
                 StreamCommand::Forget(source) => self.forget(&source),
                 StreamCommand::Stop => {
-                    self.stop_at = Some(Instant::now() + LAST_READ);
+                    self.stop_at = Some(instant_now() + LAST_READ);
                     // A last read of every connection, for what the kernel already holds.
                     let keys: Vec<usize> = self.slots.iter().map(|(key, _)| key).collect();
                     keys.into_iter().for_each(|key| self.mark_ready(key, false));
@@ -464,7 +434,7 @@ impl StreamLoop {
     ) {
         let settings = source.settings();
         self.serial += 1;
-        self.greeting_until = Instant::now() + HANDSHAKE;
+        self.greeting_until = instant_now() + HANDSHAKE;
         let id = AckTarget {
             key: self.slots.vacant_key(),
             serial: self.serial,
@@ -477,11 +447,11 @@ impl StreamLoop {
             connection,
             place,
             filler: self.filler_of(source),
-            last_data: Instant::now(),
+            last_data: instant_now(),
             idle_timeout: settings.options.idle_timeout.map(|period| period.0),
             queued: false,
             hang_up: false,
-            open_by: Instant::now() + settings.options.handshake_timeout.0 * 2,
+            open_by: instant_now() + settings.options.handshake_timeout.0 * 2,
             closing: None,
             paused: false,
             touched: false,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use inrush_event::instant_now;
 use inrush_ingest::batch_writer::BatchWriter;
 use inrush_ingest::batch_writer::acks::{AckTarget, AppendOutcome};
 use inrush_ingest::now::Now;
@@ -150,7 +151,7 @@ impl StreamLoop {
         self.awaited.store(NONE, Ordering::SeqCst);
         // What was held because this was on its way is held for its siblings alone.
         if let Some(until) = self.held_until.as_mut().filter(|_| was_behind) {
-            let now = Instant::now();
+            let now = instant_now();
             *until = self.gathering.holds(false, now).unwrap_or(now);
         }
     }
@@ -158,7 +159,7 @@ impl StreamLoop {
     /// Gives the acks below `durable_end` to their connections; the keys of those.
     fn spread(&mut self, durable_end: u64) -> Vec<usize> {
         let mut keys = Vec::new();
-        let now = Instant::now();
+        let now = instant_now();
         for filler in &mut self.fillers {
             while let Some(handed) = filler.next_due(durable_end) {
                 let refused = handed.outcome == AppendOutcome::Refused;
@@ -197,7 +198,7 @@ impl StreamLoop {
             slot.closing.get_or_insert_with(|| PendingClose {
                 reason,
                 hint: reason.is_some(),
-                deadline: Instant::now() + CLOSING_MAX,
+                deadline: instant_now() + CLOSING_MAX,
             });
         }
         if let Some(closing) = &mut slot.closing
@@ -236,7 +237,7 @@ impl StreamLoop {
     /// Before the worker ends: answers what becomes durable within [`LAST_ANSWERS`], and says to
     /// every peer that waits for answers that we go.
     pub(super) fn answer_last(&mut self, events: &mut Events) {
-        let deadline = Instant::now() + LAST_ANSWERS;
+        let deadline = instant_now() + LAST_ANSWERS;
         loop {
             self.settle();
             let keys = self.answering_keys();
@@ -246,7 +247,7 @@ impl StreamLoop {
                 .count()
                 == 0;
             let waiting = self.fillers.iter().any(|filler| filler.owed().is_waiting());
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(instant_now());
             if (drained && !waiting) || left.is_zero() {
                 break;
             }
