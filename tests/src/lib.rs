@@ -4,7 +4,7 @@
 //! # What it guarantees
 //! * A test waits for a condition with a deadline, never for a time; a deadline that passes fails
 //!   with the ledger and the process's stderr in the message.
-//! * Nothing is bound but loopback, on ports that the kernel chooses.
+//! * Nothing is bound but loopback, on ports that the kernel chooses, and hosts of a [`Network`].
 //! * A process or folder of a test does not outlive it.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
@@ -16,6 +16,8 @@ mod hec_peer;
 mod http;
 mod inrush;
 mod lines;
+mod network;
+mod pair;
 mod pki;
 mod recorded;
 mod recorder;
@@ -32,8 +34,12 @@ pub use hec_peer::{
 };
 pub use http::{HttpAnswer, http, http_with};
 pub use inrush::{Exit, Inrush, Options, binary};
-pub use inrush_testkit::{DEADLINE, Hec, HecRequest, Reply, Sticky, connect_proxy, eventually};
+pub use inrush_testkit::{
+    DEADLINE, Hec, HecRequest, Reply, Sticky, TcpBalancer, connect_proxy, eventually,
+};
 pub use lines::{field, json_lines, sorted};
+pub use network::Network;
+pub use pair::{Arrived, EndedLoad, HecLoad, Pair};
 pub use pki::{Pki, TlsStream, tls_connect};
 pub use recorded::RecordedRequest;
 pub use recorder::{Recorder, recorded_files};

@@ -176,6 +176,12 @@ impl Hec {
         self.shared.requests.lock().unwrap().clone()
     }
 
+    /// Number of requests so far of which this holds.
+    pub fn count(&self, which: impl Fn(&HecRequest) -> bool) -> usize {
+        let requests = self.shared.requests.lock().unwrap();
+        requests.iter().filter(|request| which(request)).count()
+    }
+
     /// Waits until there were `n` requests, and gives them.
     pub fn await_requests(&self, n: usize) -> Vec<HecRequest> {
         eventually(&format!("{n} HEC requests"), || {

@@ -12,7 +12,8 @@
 //! # In reading order
 //! 1. `reply`: an answer, and the events that it says are indexed.
 //! 2. `hec`: the collector; `acks`: its acknowledgement; `balancer`: two of it behind one address.
-//! 3. `raw`: servers that write bytes; `wait`: waiting with a deadline.
+//! 3. `tcp_balancer`: a balancer below HTTP, before servers that come and go.
+//! 4. `raw`: servers that write bytes; `wait`: waiting with a deadline.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
@@ -21,10 +22,12 @@ mod balancer;
 mod hec;
 mod raw;
 mod reply;
+mod tcp_balancer;
 mod wait;
 
 pub use balancer::Sticky;
 pub use hec::{Hec, HecRequest};
 pub use raw::{SUCCESS, closing_server, connect_proxy, raw_server, read_request};
 pub use reply::Reply;
+pub use tcp_balancer::TcpBalancer;
 pub use wait::{DEADLINE, eventually};

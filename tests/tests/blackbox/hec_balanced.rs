@@ -1,5 +1,5 @@
-//! Splunk HEC out through a load balancer: acknowledgements are asked for where the events went,
-//! and connections are renewed.
+//! Splunk HEC through a load balancer. Out: acknowledgements are asked for where the events went,
+//! and connections are renewed. In: two collectors take turns, and none loses what it answered.
 
 use std::collections::BTreeSet;
 
@@ -148,4 +148,28 @@ fn a_balancer_can_keep_a_channel_by_its_cookie() {
     let answer = inrush.reload();
     assert_eq!(answer.status, 400, "{}", answer.body);
     assert!(answer.body.contains("channel_cookie"), "{}", answer.body);
+}
+
+#[test]
+fn two_behind_a_balancer_lose_nothing_that_they_answered() {
+    let network = match Network::make() {
+        Ok(network) => network,
+        Err(why) => skip!("{why}"),
+    };
+    network.at_hub(|| {
+        let mut pair = Pair::start(&network);
+        let balancer = TcpBalancer::start(&pair.addresses());
+        let to = balancer.address();
+        let answered = HecLoad::start(to, HEC_TOKEN, &[]);
+        let acknowledged = HecLoad::start(to, HEC_ACK_TOKEN, &["--ack"]);
+        pair.suffer(|host| balancer.is_up(host));
+        let (answered, acknowledged) = (answered.end(), acknowledged.end());
+        let arrived = pair.settled();
+        for load in [&answered, &acknowledged] {
+            arrived.assert_has_all_of(load);
+            arrived.assert_again_only_for_want_of_an_answer(load);
+        }
+        let nothing = serde_json::json!({});
+        assert_eq!(answered.report["errors"], nothing, "{:#}", answered.report);
+    });
 }
