@@ -1,4 +1,5 @@
-//! Programs that others wrote, against the built binary: clients of HEC before it, a server behind.
+//! Programs that others wrote, against the built binary: clients of HEC and a load balancer before
+//! it, a server behind.
 //!
 //! `make test-peers` installs them below `target/tools/peers` and runs these tests; `cargo test`
 //! leaves them out. A program that could not be had is said, and its test skipped. Clients send
@@ -9,6 +10,7 @@
 
 mod camel;
 mod docker;
+mod haproxy;
 mod npm;
 mod otel;
 mod syslog_ng;

@@ -9,7 +9,12 @@ use inrush_tests::*;
 use serde_json::{Value, json};
 
 /// Starts a collector with its receiver at a port and this exporter, in a folder.
-fn start(program: PathBuf, dir: &Path, receiver: &str, exporter: &str) -> (Daemon, SocketAddr) {
+pub(crate) fn start(
+    program: PathBuf,
+    dir: &Path,
+    receiver: &str,
+    exporter: &str,
+) -> (Daemon, SocketAddr) {
     let port = free_port();
     let name = exporter.split(':').next().unwrap();
     let config = format!(

@@ -1,5 +1,5 @@
-// Command otelcol is an OpenTelemetry Collector of the parts that Inrush is tested with: receiver
-// and exporter of HEC, and an exporter to a file.
+// Command otelcol is an OpenTelemetry Collector of the parts that Inrush is tested and measured
+// with: receiver and exporter of HEC, an exporter to a file, and queues on disk.
 package main
 
 import (
@@ -7,11 +7,13 @@ import (
 
 	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/splunkhecexporter"
+	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/splunkhecreceiver"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/provider/fileprovider"
 	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/extension"
 	"go.opentelemetry.io/collector/otelcol"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
@@ -20,6 +22,10 @@ import (
 func parts() (found otelcol.Factories, err error) {
 	found.Telemetry = otelconftelemetry.NewFactory()
 	found.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](splunkhecreceiver.NewFactory())
+	if err != nil {
+		return found, err
+	}
+	found.Extensions, err = otelcol.MakeFactoryMap[extension.Factory](filestorage.NewFactory())
 	if err != nil {
 		return found, err
 	}
