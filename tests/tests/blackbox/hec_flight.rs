@@ -1,5 +1,7 @@
 //! How many requests a collector has in flight: found, or pinned.
 
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use inrush_tests::*;
@@ -58,4 +60,70 @@ fn a_pinned_number_stays() {
     assert_eq!(hec.most_at_once(), 2);
     assert_eq!(numbers(&hec.taken()), (0..1000).collect::<Vec<_>>());
     assert!(!inrush.stderr().contains("requests in flight"));
+}
+
+/// Bodies of 64 KiB, one after the other.
+const AUTO: &str = "compression: auto\nworkers: 1\nbatch: { max_bytes: 64KiB }";
+
+/// Bodies that are measured before a trial, and that a trial has.
+const TRIAL: usize = 8;
+
+#[test]
+fn bodies_stay_plain_where_the_link_is_fast() {
+    let hec = Hec::start();
+    let inrush = Inrush::start(&to_hec(&[hec.url()], AUTO));
+    send(&inrush, 0..EVENTS);
+    inrush.conserved(EVENTS as u64);
+    assert_eq!(numbers(&hec.taken()), (0..EVENTS).collect::<Vec<_>>());
+    let packed: Vec<bool> = hec.requests().iter().map(|request| request.gzip).collect();
+    assert!(packed.len() > 3 * TRIAL, "{}", packed.len());
+    assert_eq!(packed[..TRIAL], [false; TRIAL]);
+    assert_eq!(packed.iter().filter(|packed| **packed).count(), TRIAL);
+}
+
+#[test]
+fn bodies_are_compressed_once_the_link_is_slow() {
+    let hec = Hec::start();
+    let link = slow_link(hec.address());
+    let inrush = Inrush::start(&to_hec(&[format!("http://{link}")], AUTO));
+    send(&inrush, 0..EVENTS);
+    inrush.conserved(EVENTS as u64);
+    assert_eq!(numbers(&hec.taken()), (0..EVENTS).collect::<Vec<_>>());
+    let packed: Vec<bool> = hec.requests().iter().map(|request| request.gzip).collect();
+    assert!(packed.len() > 3 * TRIAL, "{}", packed.len());
+    assert_eq!(packed[..TRIAL], [false; TRIAL]);
+    assert!(packed[TRIAL..].iter().all(|packed| *packed), "{packed:?}");
+    let log = inrush.stderr();
+    let line = log
+        .lines()
+        .find(|line| line.contains("compressed from now on"));
+    assert!(line.is_some_and(|line| line.contains("splunk")), "{log}");
+}
+
+/// A link that takes some 2 MB a second towards a server; its address.
+fn slow_link(server: SocketAddr) -> SocketAddr {
+    const PIECE: usize = 16 * 1024;
+    const PAUSE: Duration = Duration::from_millis(8);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let carry = |mut from: TcpStream, mut to: TcpStream, pause: Duration| {
+        let mut piece = vec![0; PIECE];
+        while let Ok(bytes @ 1..) = from.read(&mut piece) {
+            // This is the link, it waits for nobody.
+            std::thread::sleep(pause * bytes as u32 / PIECE as u32);
+            if to.write_all(&piece[..bytes]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Write);
+    };
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let upstream = TcpStream::connect(server).unwrap();
+            let (back, answers) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
+            std::thread::spawn(move || carry(client, upstream, PAUSE));
+            std::thread::spawn(move || carry(answers, back, Duration::ZERO));
+        }
+    });
+    address
 }

@@ -1,14 +1,14 @@
 //! Compression of bodies, and the buffers that requests are sent from.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use libdeflater::{CompressionLvl, Compressor};
+use nix::time::{ClockId, clock_gettime};
 
-use super::options::HttpCompression;
-
-/// The fastest level that compresses.
-const GZIP_LEVEL: i32 = 1;
+use super::auto_compression::{AutoCompression, BodyTimes};
+use super::options::{GzipLevel, HttpCompression};
 
 /// Bytes that a request may hold on to while we keep them: sending copies nothing, and when the
 /// request is done the room is used again.
@@ -25,6 +25,18 @@ impl Buffer {
         let bytes = Arc::make_mut(&mut self.0);
         bytes.clear();
         bytes
+    }
+
+    /// So many bytes, whatever they are. A buffer that a request still holds is left to it.
+    fn of_bytes(&mut self, bytes: usize) -> &mut [u8] {
+        if Arc::get_mut(&mut self.0).is_none() {
+            self.0 = Arc::default();
+        }
+        let room = Arc::make_mut(&mut self.0);
+        if room.len() < bytes {
+            room.resize(bytes, 0);
+        }
+        &mut room[..bytes]
     }
 
     /// The bytes, to append to. No request may hold them, or they are copied.
@@ -44,40 +56,107 @@ impl Buffer {
     }
 }
 
-/// Compresses bodies where the configuration asks for it. One a worker.
-pub(crate) struct Packer {
-    gzip: Option<(Compressor, Buffer)>,
+/// A body as it is sent.
+pub(crate) struct PackedBody {
+    /// Its bytes.
+    pub(crate) bytes: Bytes,
+    /// Its `Content-Encoding`.
+    pub(crate) encoding: Option<&'static str>,
+    /// What packing it took.
+    times: BodyTimes,
 }
 
-impl Packer {
-    pub(crate) fn new(compression: HttpCompression) -> Self {
+/// Compresses bodies where the configuration asks for it. One a worker.
+pub(crate) struct Packer<'a> {
+    gzip: Option<(Compressor, Buffer)>,
+    /// Choice between the encodings.
+    auto: Option<&'a AutoCompression>,
+}
+
+impl<'a> Packer<'a> {
+    /// With the choice of the destination, if it has one.
+    pub(crate) fn new(
+        compression: HttpCompression,
+        level: GzipLevel,
+        auto: Option<&'a AutoCompression>,
+    ) -> Self {
         let gzip = match compression {
             HttpCompression::None => None,
-            HttpCompression::Gzip => {
-                // The library's own "fastest" is level 0, which does not compress.
-                let level = CompressionLvl::new(GZIP_LEVEL).unwrap_or_default();
+            HttpCompression::Gzip | HttpCompression::Auto => {
+                let level = CompressionLvl::new(level.0.into()).unwrap_or_default();
                 Some((Compressor::new(level), Buffer::default()))
             }
         };
-        Self { gzip }
+        Self { gzip, auto }
     }
 
-    /// The bytes to send, and their `Content-Encoding`.
-    pub(crate) fn pack(&mut self, body: Bytes) -> (Bytes, Option<&'static str>) {
-        let Some((compressor, packed)) = &mut self.gzip else {
-            return (body, None);
+    /// The body as it is to be sent.
+    pub(crate) fn pack(&mut self, body: Bytes) -> PackedBody {
+        let times = BodyTimes {
+            bytes: body.len(),
+            ..BodyTimes::default()
         };
-        let room = packed.empty();
-        room.resize(compressor.gzip_compress_bound(body.len()), 0);
-        // The room is what the library itself says is enough for any input.
-        match compressor.gzip_compress(&body, room) {
-            Ok(len) => {
-                room.truncate(len);
-                (packed.share(), Some("gzip"))
-            }
-            Err(_) => (body, None),
+        let plain = |bytes| PackedBody {
+            bytes,
+            encoding: None,
+            times,
+        };
+        let Some((compressor, room)) = &mut self.gzip else {
+            return plain(body);
+        };
+        let Some(auto) = self.auto else {
+            return match gzip(compressor, room, &body) {
+                Some(bytes) => PackedBody {
+                    bytes,
+                    encoding: Some("gzip"),
+                    times,
+                },
+                None => plain(body),
+            };
+        };
+        if !auto.choose(body.len()) {
+            return plain(body);
+        }
+        let (begun, cpu_begun) = (Instant::now(), thread_cpu_time());
+        match gzip(compressor, room, &body) {
+            Some(bytes) => PackedBody {
+                bytes,
+                encoding: Some("gzip"),
+                times: BodyTimes {
+                    gzip: true,
+                    packing: begun.elapsed(),
+                    packing_cpu: thread_cpu_time().saturating_sub(cpu_begun),
+                    ..times
+                },
+            },
+            None => plain(body),
         }
     }
+
+    /// Notes that a body was taken, and how long its request took.
+    pub(crate) fn taken(&self, body: &PackedBody, exchange: Duration) {
+        if let Some(auto) = self.auto {
+            auto.note(BodyTimes {
+                exchange,
+                ..body.times
+            });
+        }
+    }
+}
+
+/// The body, compressed into the room.
+fn gzip(compressor: &mut Compressor, room: &mut Buffer, body: &[u8]) -> Option<Bytes> {
+    let bound = compressor.gzip_compress_bound(body.len());
+    // The room is what the library itself says is enough for any input.
+    let length = compressor.gzip_compress(body, room.of_bytes(bound)).ok()?;
+    Some(room.share().slice(..length))
+}
+
+/// CPU time of this thread so far.
+fn thread_cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .map(Duration::from)
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -98,5 +177,8 @@ mod tests {
         drop(buffer.share());
         buffer.empty().extend_from_slice(b"third");
         assert_eq!(buffer.edit().as_ptr(), second);
+        let held = buffer.share();
+        assert_ne!(buffer.of_bytes(3).as_ptr(), second);
+        assert_eq!(&held[..], b"third");
     }
 }

@@ -11,10 +11,11 @@
 //! 1. [`options`]: TLS and compression.
 //! 2. `client`: a request; `connection`: what it goes over; `cookie`: what that remembers.
 //! 3. `endpoint`: which one is next; `proxy`, `tls`, `scheme`: the way there.
-//! 4. `compression`: bodies and their buffers.
+//! 4. `compression`: bodies and their buffers; `auto_compression`: whether it pays.
 //! 5. `semaphore`: how many may send at once, by `pace`, what is worth it, and `limit`, what a busy
 //!    collector allows.
 
+pub(crate) mod auto_compression;
 pub(crate) mod client;
 pub(crate) mod compression;
 pub(crate) mod connection;
@@ -28,4 +29,4 @@ pub(crate) mod scheme;
 pub(crate) mod semaphore;
 pub(crate) mod tls;
 
-pub use options::{HttpCompression, HttpTlsOptions};
+pub use options::{GzipLevel, HttpCompression, HttpTlsOptions};

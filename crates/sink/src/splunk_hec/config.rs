@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::SinkProblem;
 use crate::http::pace::MOST;
-use crate::http::{HttpCompression, HttpTlsOptions};
+use crate::http::{GzipLevel, HttpCompression, HttpTlsOptions};
 
 /// Path at which Splunk takes events.
 const EVENT_PATH: &str = "/services/collector/event";
@@ -42,6 +42,9 @@ pub struct SplunkHecConfig {
     /// How request bodies are compressed.
     #[serde(default)]
     pub compression: HttpCompression,
+    /// Level of gzip, from 1, the fastest, to 12, the smallest.
+    #[serde(default)]
+    pub gzip_level: GzipLevel,
     /// When a request is sent.
     #[serde(default)]
     pub batch: BodyConfig,
@@ -205,6 +208,7 @@ impl SplunkHecConfig {
             endpoints,
             token,
             compression: HttpCompression::default(),
+            gzip_level: GzipLevel::default(),
             batch: BodyConfig::default(),
             workers: AutoCount::Auto,
             request_timeout: request_timeout(),

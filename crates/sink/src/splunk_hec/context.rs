@@ -18,6 +18,7 @@ use super::client::HecClient;
 use super::config::UnknownIndex;
 use super::desk::EncodeSlots;
 use super::index::RejectedIndexes;
+use crate::http::auto_compression::AutoCompression;
 use crate::http::connection::{HttpConnection, WorkerConnections};
 use crate::http::endpoint::{EndpointFailure, Endpoints, Pick};
 use crate::http::semaphore::RequestSemaphore;
@@ -76,6 +77,8 @@ pub(super) struct HecContext {
     pub(super) taken: AtomicU64,
     pub(super) gate: RequestSemaphore,
     pub(super) acks: Option<Acks>,
+    /// Choice between plain and compressed bodies.
+    pub(super) auto: Option<AutoCompression>,
     pub(super) refuser: Refuser,
     pub(super) status: Arc<SinkStatus>,
 }

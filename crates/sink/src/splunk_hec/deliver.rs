@@ -14,7 +14,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use inrush_codec::encode::{HecEncoder, HecOptions};
 use inrush_event::{Fate, Feed, RefuseReason};
 
@@ -29,8 +28,10 @@ use super::context::{
 use super::desk::EncodeSlots;
 use super::encode::RequestBody;
 use super::index::{IndexFallback, Indexes, RejectedIndexes};
+use crate::http::HttpCompression;
+use crate::http::auto_compression::AutoCompression;
 use crate::http::client::{Answer, SendError};
-use crate::http::compression::Packer;
+use crate::http::compression::{PackedBody, Packer};
 use crate::http::connection::WorkerConnections;
 use crate::http::endpoint::{EndpointFailure, Endpoints};
 use crate::http::semaphore::RequestSemaphore;
@@ -101,6 +102,7 @@ impl SplunkHec {
             taken: AtomicU64::new(0),
             gate: RequestSemaphore::new(config.workers, config.workers_max(), Arc::clone(&status)),
             acks: config.acknowledgements.then(acks),
+            auto: (config.compression == HttpCompression::Auto).then(|| AutoCompression::new(name)),
             refuser,
             status,
         };
@@ -206,7 +208,7 @@ pub(super) struct HecWorker<'a> {
     pub(super) shared: &'a HecContext,
     pub(super) feed: &'a dyn Feed,
     line: WorkerConnections,
-    packer: Packer,
+    packer: Packer<'a>,
     pub(super) body: RequestBody,
     /// Ranges of the body that are still to be sent, the first one last.
     todo: Vec<Range<usize>>,
@@ -250,7 +252,7 @@ impl<'a> HecWorker<'a> {
             shared,
             feed,
             line,
-            packer: Packer::new(config.compression),
+            packer: Packer::new(config.compression, config.gzip_level, shared.auto.as_ref()),
             body: RequestBody::new(bytes_max, events_max, config),
             todo: Vec::new(),
             searching: false,
@@ -399,7 +401,7 @@ impl<'a> HecWorker<'a> {
     /// Sends the events until an answer says what to do about them; `None` if the process stops
     /// first.
     fn send(&mut self, range: &Range<usize>) -> Option<JudgedAnswer> {
-        let (body, encoding) = self.packer.pack(self.body.slice(range));
+        let body = self.packer.pack(self.body.slice(range));
         let (shared, mut failures) = (self.shared, 0);
         let taken_before = shared.taken.load(Relaxed);
         loop {
@@ -414,7 +416,7 @@ impl<'a> HecWorker<'a> {
                 Some((last, times)) if last == range => *times += 1,
                 _ => self.sent.push((range.clone(), 1)),
             }
-            let answer = self.attempt(index, body.clone(), encoding, range.len())?;
+            let answer = self.attempt(index, &body, range.len())?;
             let last = place.last;
             drop(place);
             let (answer, (action, words), receipt) = match answer {
@@ -435,6 +437,7 @@ impl<'a> HecWorker<'a> {
             } else if action == Action::Taken {
                 let bytes = self.body.slice(range).len();
                 let wanted = last || self.body.is_half_full(range);
+                self.packer.taken(&body, begun.elapsed());
                 shared.gate.taken(begun.elapsed(), bytes, wanted);
             }
             let sent = SentRequest {
@@ -448,7 +451,7 @@ impl<'a> HecWorker<'a> {
                 receipt,
                 sent,
             };
-            if shared.digest(&outcome, body.len()) == ResendDecision::Final {
+            if shared.digest(&outcome, body.bytes.len()) == ResendDecision::Final {
                 return Some(outcome);
             }
             self.line.renew(index);
@@ -465,8 +468,7 @@ impl<'a> HecWorker<'a> {
     fn attempt(
         &mut self,
         endpoint: usize,
-        body: Bytes,
-        encoding: Option<&'static str>,
+        body: &PackedBody,
         events: usize,
     ) -> Option<Result<(Answer, (Action, AnswerDetail), Receipt), SendError>> {
         let (shared, feed) = (self.shared, self.feed);
@@ -483,7 +485,10 @@ impl<'a> HecWorker<'a> {
         if let Some(acks) = acks {
             acks.ask_if_due(&shared.client, &link, feed)?;
         }
-        let answer = match shared.client.post(&link, body, encoding)? {
+        let answer = match shared
+            .client
+            .post(&link, body.bytes.clone(), body.encoding)?
+        {
             Ok(answer) => answer,
             Err(error) => return Some(Err(error)),
         };

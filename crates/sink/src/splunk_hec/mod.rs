@@ -53,7 +53,9 @@ mod encode;
 mod index;
 mod probe;
 
-pub use crate::http::{HttpCompression as HecCompression, HttpTlsOptions as HecTlsConfig};
+pub use crate::http::{
+    GzipLevel, HttpCompression as HecCompression, HttpTlsOptions as HecTlsConfig,
+};
 pub use config::{BodyConfig, SplunkHecConfig};
 pub use deliver::SplunkHec;
 pub use probe::{EndpointProbe, ProbeAnswer, Reach, probe};
