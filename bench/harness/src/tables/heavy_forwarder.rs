@@ -9,8 +9,8 @@ use super::{
 use crate::forwarder::{self, ForwarderFigures, ForwarderRun, RUNS};
 use crate::sender::{HecRequests, Wire};
 
-/// Seconds of a run if the command line does not say: the published lag took a minute to show.
-const SECONDS: f64 = 60.0;
+/// Seconds of a run if the command line does not say: six loads, three times each, in ten minutes.
+const SECONDS: f64 = 30.0;
 
 pub(super) fn plan(bench: &TableBench<'_>) -> TablePlan {
     let seconds = bench.seconds_or(SECONDS);

@@ -53,7 +53,7 @@ pub struct TableArgs {
     /// Runs of each row, of which the median counts
     #[arg(long, value_name = "N", default_value_t = 3)]
     runs: usize,
-    /// Seconds that a load lasts; 4 if not given, and 60 in heavy-forwarder
+    /// Seconds that a load lasts; 4 if not given, and 30 in heavy-forwarder
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<f64>,
     /// Leave syslog-ng and rsyslog out
