@@ -80,6 +80,9 @@ pub(crate) struct RunArgs {
     /// Seconds of each run of `heavy-forwarder`
     #[arg(long, default_value_t = 60)]
     forwarder_seconds: u64,
+    /// Seconds that `hec-steady` lasts
+    #[arg(long, default_value_t = 600)]
+    steady_seconds: u64,
     /// Events that `search` searches
     #[arg(long, default_value_t = 100_000_000)]
     events: u64,
@@ -116,6 +119,7 @@ impl RunArgs {
             memory_seconds: self.memory_seconds,
             full_seconds: self.full_seconds,
             forwarder_seconds: self.forwarder_seconds,
+            steady_seconds: self.steady_seconds,
             events: self.events,
             peers: !self.no_peers,
         }

@@ -24,6 +24,7 @@ pub mod sink;
 pub mod stats;
 pub mod subject;
 pub mod tables;
+pub mod threads;
 
 pub use sink::{HecSink, run as serve_sink};
 pub use tables::{TableArgs, run as run_tables};

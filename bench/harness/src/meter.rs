@@ -98,7 +98,7 @@ fn children(pid: u32) -> Result<Vec<u32>> {
 
 /// The command name stands in brackets and may hold spaces and brackets: fields are counted from
 /// the last closing one. `utime` and `stime` are fields 14 and 15 of the line (see proc(5)).
-fn parse_process_cpu(text: &str) -> Option<Cpu> {
+pub(crate) fn parse_process_cpu(text: &str) -> Option<Cpu> {
     parse_cpu(text, 14)
 }
 

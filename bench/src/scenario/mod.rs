@@ -10,7 +10,9 @@ mod durable;
 mod grid;
 mod grid_udp;
 mod heavy_forwarder;
+mod hec_connections;
 mod hec_server;
+mod hec_steady;
 mod memory;
 mod noloss;
 mod one_sender;
@@ -60,6 +62,10 @@ pub(crate) enum ScenarioName {
     Hec,
     /// HEC in, durable before the answer, HEC out.
     HecServer,
+    /// 10 TiB a day through HEC for ten minutes: CPU, lag, memory.
+    HecSteady,
+    /// 10,000 idle and 1,000 active connections to HEC, requests of one event.
+    HecConnections,
     /// The published test of a heavy forwarder, its six runs.
     HeavyForwarder,
     /// TCP, 10 connections, real messages mixed, with and without the packs, to a blackhole.
@@ -171,6 +177,8 @@ impl ScenarioName {
             Self::Tls10 => cost::run(lab, &cost::TLS10),
             Self::Hec => cost::run(lab, &cost::HEC),
             Self::HecServer => hec_server::run(lab),
+            Self::HecSteady => hec_steady::run(lab),
+            Self::HecConnections => hec_connections::run(lab),
             Self::HeavyForwarder => heavy_forwarder::run(lab),
             Self::Classified => classified::run(lab),
             Self::ClassifiedHec => classified::run_hec(lab),

@@ -156,7 +156,7 @@ impl SinkProcess {
     }
 }
 
-fn counts_at(port: u16) -> Result<SinkCounts> {
+pub(super) fn counts_at(port: u16) -> Result<SinkCounts> {
     let text = crate::http::get(&format!("http://127.0.0.1:{port}/count"))?;
     serde_json::from_str(&text).with_context(|| text.clone())
 }

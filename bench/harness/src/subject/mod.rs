@@ -2,6 +2,7 @@
 //! started, sent to, asked how much it has taken, and ended.
 
 mod bare;
+mod hec_peer;
 mod inrush;
 mod opensearch;
 mod rsyslog;
@@ -17,6 +18,7 @@ use crate::child::wait;
 use crate::sender::Wire;
 
 pub use bare::{BareRelay, BareTcp, BareUdp, SinkProcess};
+pub use hec_peer::{HecForwarder, HecPeer};
 pub use inrush::{AcceptedSubject, Inrush, User, default_binary, ledger_at};
 pub use opensearch::{OpenSearch, recorded};
 pub use rsyslog::Rsyslog;
