@@ -15,6 +15,11 @@ use inrush_transport::activation::InheritedSockets;
 use inrush_transport::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use tracing::Level;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use super::log::{self, say};
 use super::searcher::AdminSearcher;
@@ -25,11 +30,16 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     // First of all, before anything else opens files under their numbers.
     let inherited = InheritedSockets::from_environment();
     log::start();
-    tracing_subscriber::fmt()
+    let lines = tracing_subscriber::fmt()
         .with_writer(log::writer)
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .with_target(false)
-        .init();
+        .finish();
+    // Each hostile connection of HTTP/2 would have a line of it; here they are counted.
+    let quiet = Targets::new()
+        .with_default(Level::INFO)
+        .with_target("h2", LevelFilter::OFF);
+    lines.with(quiet).init();
     // Before the pipeline's threads start, so that they leave the signals to this one.
     let mut signals = Signals::new([SIGHUP, SIGTERM, SIGINT]).context("cannot take signals")?;
     bounds::spare_memory();

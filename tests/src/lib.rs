@@ -14,6 +14,7 @@ mod dns;
 mod hec_client;
 mod hec_peer;
 mod http;
+mod http2_client;
 mod inrush;
 mod lines;
 mod network;
@@ -33,6 +34,7 @@ pub use hec_peer::{
     hec_peer_config, hec_peer_texts,
 };
 pub use http::{HttpAnswer, http, http_with};
+pub use http2_client::{Http2Client, Http2Request, Http2Stream};
 pub use inrush::{Exit, Inrush, Options, binary};
 pub use inrush_testkit::{
     DEADLINE, Hec, HecRequest, Reply, Sticky, TcpBalancer, connect_proxy, eventually,

@@ -10,7 +10,8 @@
 //! 2. [`listen`] and [`activation`]: sockets, our own or systemd's.
 //! 3. [`udp`]: datagrams in bulk (RFC 5426).
 //! 4. [`stream`], [`proxy`], [`tls`] and [`peers`]: connections (RFC 6587, RFC 5425);
-//!    [`any_server`] and [`trusted_server`] for those that we open; [`http`]: heads of requests.
+//!    [`any_server`] and [`trusted_server`] for those that we open; [`http`] and [`http2`]:
+//!    requests.
 //!
 //! # After a crash
 //! Sockets close with the process; sockets that systemd passed stay open and keep what they hold.
@@ -20,6 +21,7 @@ pub mod any_server;
 pub mod config;
 pub mod heap;
 pub mod http;
+pub mod http2;
 pub mod listen;
 pub mod nodes;
 pub mod peers;

@@ -18,7 +18,7 @@ use crate::config::ProxyHeader;
 use crate::proxy;
 use crate::refusal::{self, Refusal};
 use crate::socket::PeerSocket;
-use crate::tls::ServerTls;
+use crate::tls::{HTTP2, ServerTls};
 #[cfg(feature = "simulation")]
 use crate::virtual_socket::VirtualSocket;
 
@@ -275,6 +275,12 @@ impl Connection {
     /// showed none.
     pub fn client(&self) -> Option<&Arc<str>> {
         self.client.as_ref()
+    }
+
+    /// True if the handshake has chosen HTTP/2.
+    pub fn is_http2(&self) -> bool {
+        let tls = self.tls.as_ref();
+        tls.is_some_and(|tls| tls.alpn_protocol() == Some(HTTP2))
     }
 
     /// The sender's address: the one in the PROXY header once that is read.

@@ -112,10 +112,24 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
+/// HTTP/2, as clients ask for it (RFC 9113 section 3.2).
+pub(crate) const HTTP2: &[u8] = b"h2";
+
+/// Protocols within TLS that a listener has, the best first (ALPN, RFC 7301).
+pub type AlpnProtocols = &'static [&'static [u8]];
+
+/// Those of a listener that knows its protocol: whatever clients ask for, they get it.
+pub const ONE_PROTOCOL: AlpnProtocols = &[];
+
+/// Those of a listener of HTTP. Who asks for none of them is turned away; who asks for nothing
+/// gets HTTP/1.
+pub const HTTP_PROTOCOLS: AlpnProtocols = &[HTTP2, b"http/1.1", b"http/1.0"];
+
 /// The TLS of one listener.
 #[derive(Debug)]
 pub struct ServerTls {
     options: TlsServerOptions,
+    protocols: AlpnProtocols,
     /// Fingerprint of the files at the last attempt, good or bad. Held all through a refresh, so
     /// that of two the one that read last also swaps last.
     attempted: Mutex<u64>,
@@ -152,12 +166,24 @@ impl ServerTls {
     /// # Errors
     /// A file cannot be read, is not what it should be, or does not belong to the other.
     pub fn load(options: &TlsServerOptions) -> Result<Self, TlsError> {
+        Self::load_for(options, ONE_PROTOCOL)
+    }
+
+    /// [`Self::load`] for a listener with these protocols.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn load_for(
+        options: &TlsServerOptions,
+        protocols: AlpnProtocols,
+    ) -> Result<Self, TlsError> {
         let files = TlsFiles::read(options);
         let fingerprint = files.fingerprint();
-        let loaded = build(options, files)?;
+        let loaded = build(options, files, protocols)?;
         loaded.warn_of_dates(options);
         Ok(Self {
             options: options.clone(),
+            protocols,
             permitted: PeerAllowlist::new(options.permitted_peers.as_ref()),
             attempted: Mutex::new(fingerprint),
             current: RwLock::new(loaded),
@@ -203,7 +229,7 @@ impl ServerTls {
         if std::mem::replace(&mut *attempted, fingerprint) == fingerprint {
             return Refresh::Unchanged;
         }
-        match build(&self.options, files) {
+        match build(&self.options, files, self.protocols) {
             Ok(loaded) => {
                 loaded.warn_of_dates(&self.options);
                 let not_after = loaded.not_after;
@@ -296,7 +322,11 @@ fn read(option: &'static str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Tl
     })
 }
 
-fn build(options: &TlsServerOptions, files: TlsFiles) -> Result<LoadedTls, TlsError> {
+fn build(
+    options: &TlsServerOptions,
+    files: TlsFiles,
+    protocols: AlpnProtocols,
+) -> Result<LoadedTls, TlsError> {
     let at_cert = |problem| TlsError {
         option: "cert_file",
         path: options.cert_file.clone(),
@@ -335,6 +365,7 @@ fn build(options: &TlsServerOptions, files: TlsFiles) -> Result<LoadedTls, TlsEr
     // reset, which throws away what it wrote last; so TLS 1.3 is not resumed. TLS 1.2 is: it
     // carries its ticket within the handshake.
     config.send_tls13_tickets = 0;
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(LoadedTls {
         config: Arc::new(config),
         not_after,

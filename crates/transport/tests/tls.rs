@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 
 use common::{Authority, Door, NO_CERTIFICATE};
 use inrush_transport::config::ClientAuth;
-use inrush_transport::tls::{Refresh, ServerTls, TlsProblem};
+use inrush_transport::tls::{HTTP_PROTOCOLS, Refresh, ServerTls, TlsProblem};
 use rustls::version::{TLS12, TLS13};
 
 #[test]
@@ -252,4 +252,18 @@ fn what_is_no_file_is_not_waited_for() {
     nix::unistd::mkfifo(&options.cert_file, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let error = ServerTls::load(&options).unwrap_err();
     assert!(matches!(error.problem, TlsProblem::NotAFile), "{error}");
+}
+
+#[test]
+fn protocols_stay_when_the_certificate_changes() {
+    let (authority, door) = (Authority::new("ca"), Door::new());
+    door.write_pair(&authority.issue("localhost"));
+    let (one, http) = (
+        ServerTls::load(&door.options()).unwrap(),
+        ServerTls::load_for(&door.options(), HTTP_PROTOCOLS).unwrap(),
+    );
+    assert!(one.config().alpn_protocols.is_empty());
+    door.write_pair(&authority.issue("localhost"));
+    assert!(matches!(http.refresh(), Refresh::Reloaded { .. }));
+    assert_eq!(http.config().alpn_protocols, HTTP_PROTOCOLS);
 }

@@ -28,6 +28,7 @@ mod hec_clients;
 mod hec_fates;
 mod hec_flight;
 mod hec_forwarded;
+mod hec_http2;
 mod hec_long;
 mod hec_recorded;
 mod hec_room;

@@ -26,6 +26,7 @@ use inrush_ingest::batch_writer::acks::{AckRange, AckTarget, PendingAcks};
 use inrush_ingest::batch_writer::stream::StreamDecoder;
 use inrush_transport::http::head::{HeadParse, parse_head};
 use inrush_transport::http::reader::{BodyFault, BodyReader};
+use inrush_transport::http2::Http2;
 use inrush_transport::stream::{Connection, EndReason, StreamRead};
 use serde::Deserialize;
 
@@ -42,7 +43,7 @@ use crate::stream::AnsweringConnection;
 
 /// Requests of a connection that may wait for their answer; no known client sends a second one
 /// before it has the first one's.
-const UNANSWERED_MAX: usize = 64;
+pub(super) const UNANSWERED_MAX: usize = 64;
 
 /// Time that a head may take from its first byte on.
 const HEAD_MAX: Duration = Duration::from_secs(30);
@@ -51,13 +52,13 @@ const HEAD_MAX: Duration = Duration::from_secs(30);
 const POLL_BYTES_MAX: usize = 1024 * 1024;
 
 /// Time between two bytes of a body.
-const BODY_MAX: Duration = Duration::from_secs(60);
+pub(super) const BODY_MAX: Duration = Duration::from_secs(60);
 
 /// A request that waits for room in the queue looks for it this often.
-const RETRY: Duration = Duration::from_millis(5);
+pub(super) const RETRY: Duration = Duration::from_millis(5);
 
 /// Buffers larger than this are given back once they are empty.
-const IDLE_BYTES: usize = 4096;
+pub(super) const IDLE_BYTES: usize = 4096;
 
 /// Part of a request that an acknowledgement is for.
 const PART: u32 = 0;
@@ -100,7 +101,7 @@ pub(super) struct OpenRequest {
 
 impl OpenRequest {
     /// Nothing more of it is taken; its answer comes at its end.
-    fn fail(&mut self, content: ReplyContent) {
+    pub(super) fn fail(&mut self, content: ReplyContent) {
         self.fault.get_or_insert(content);
         self.body.give_up();
         (self.unseen, self.kept) = (0, 0);
@@ -108,12 +109,20 @@ impl OpenRequest {
     }
 
     /// True if it comes with events, and none was taken.
-    fn is_untaken(&self) -> bool {
+    pub(super) fn is_untaken(&self) -> bool {
         self.upload.is_some() && self.fault.is_none() && self.events == 0
     }
 
+    /// Bytes of its body to read at once into a room of so many.
+    pub(super) fn read_bytes(&self, room: usize) -> usize {
+        match GatheredBytes::is_for(self.kept) {
+            true => self.body.read_bytes(room / 2),
+            false => self.body.read_bytes(room),
+        }
+    }
+
     /// True if its body has ended and all of it was shown.
-    fn is_complete(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.body.is_ended() && self.unseen == 0
     }
 
@@ -200,15 +209,17 @@ pub(super) struct HecConnection {
     head: Vec<u8>,
     /// Bytes that came behind a request.
     ahead: Vec<u8>,
+    /// Streams, if HTTP/2 is spoken.
+    pub(super) streams: Option<Box<Http2>>,
     /// Time by which the next bytes of an unfinished request must come.
-    due: Option<Instant>,
+    pub(super) due: Option<Instant>,
     /// Time at which room is looked for again.
-    retry_at: Option<Instant>,
+    pub(super) retry_at: Option<Instant>,
     pub(super) requests: u64,
     pub(super) replies: VecDeque<PendingReply>,
     pub(super) out: Vec<u8>,
     /// Bytes of `out` that the connection has taken.
-    written: usize,
+    pub(super) written: usize,
     /// Bytes cut off lines that are too long.
     cut_bytes: u64,
 }
@@ -222,6 +233,7 @@ impl HecConnection {
             begun: None,
             head: Vec::new(),
             ahead: Vec::new(),
+            streams: None,
             due: None,
             retry_at: None,
             requests: 0,
@@ -232,9 +244,10 @@ impl HecConnection {
         }
     }
 
-    /// Gives an answer its turn. After one that ends the connection nothing more is read.
+    /// Gives an answer its turn. After one that ends the connection nothing more is read; a stream
+    /// ends without the others.
     pub(super) fn answer(&mut self, pending: PendingReply) {
-        self.stage = match pending.reply.close {
+        self.stage = match pending.reply.close && self.streams.is_none() {
             true => RequestStage::Closed(None),
             false => RequestStage::Head,
         };
@@ -300,7 +313,7 @@ impl HecConnection {
             }
             HeadParse::Head(head, used) => {
                 self.due = None;
-                self.begin(&head, connection);
+                self.begin(&head, connection.peer());
                 // They are at the end of what came last.
                 bytes.len() - used
             }
@@ -313,7 +326,7 @@ impl HecConnection {
 
     /// Takes the first `shown` bytes of the room as bytes of a body; returns how many bytes of it
     /// stand at the start of the room now.
-    fn take_body(&mut self, room: &mut [u8], shown: usize) -> usize {
+    pub(super) fn take_body(&mut self, room: &mut [u8], shown: usize) -> usize {
         let RequestStage::Body(request) = &mut self.stage else {
             return 0;
         };
@@ -369,7 +382,7 @@ impl HecConnection {
     }
 
     /// True if the open request waits for room in the queue; it looks for it again in a moment.
-    fn waits(&mut self) -> bool {
+    pub(super) fn waits(&mut self) -> bool {
         let RequestStage::Body(request) = &mut self.stage else {
             return false;
         };
@@ -539,6 +552,9 @@ impl AnsweringConnection for HecConnection {
         cipher: &mut [u8],
     ) -> StreamRead {
         self.retry_at = None;
+        if self.has_streams(connection) {
+            return self.receive_frames(connection, room, cipher);
+        }
         if matches!(self.stage, RequestStage::Closed(_)) || self.waits() {
             return StreamRead::Blocked;
         }
@@ -548,10 +564,7 @@ impl AnsweringConnection for HecConnection {
             return StreamRead::Data(self.take_body(room, 0));
         }
         let window = match &self.stage {
-            RequestStage::Body(request) if GatheredBytes::is_for(request.kept) => {
-                request.body.read_bytes(room.len() / 2)
-            }
-            RequestStage::Body(request) => request.body.read_bytes(room.len()),
+            RequestStage::Body(request) => request.read_bytes(room.len()),
             _ => room.len(),
         };
         let outcome = match self.ahead.is_empty() {
@@ -570,6 +583,9 @@ impl AnsweringConnection for HecConnection {
                 StreamRead::Data(count)
             }
         };
+        if self.has_streams(connection) {
+            return self.take_frames(outcome, connection, room);
+        }
         let (StreamRead::Data(mut count) | StreamRead::Drained(mut count)) = outcome else {
             return outcome;
         };
@@ -611,7 +627,9 @@ impl AnsweringConnection for HecConnection {
     /// Also if answers wait for a disk that fails: they are written then, and it goes on.
     fn overdue(&self, now: Instant) -> Option<EndReason> {
         let unwritten = self.shared.disk_fails() && self.replies.iter().any(|one| one.waits);
-        let late = unwritten || self.due.is_some_and(|due| now >= due);
+        let slow = |streams: &Http2| streams.is_slow(now, HEAD_MAX, BODY_MAX);
+        let slow = self.streams.as_deref().is_some_and(slow);
+        let late = unwritten || slow || self.due.is_some_and(|due| now >= due);
         late.then_some(EndReason::HttpSlow)
     }
 
@@ -632,14 +650,17 @@ impl AnsweringConnection for HecConnection {
     }
 
     fn fault_at_end(&self) -> Option<EndReason> {
+        let streams = self.streams.as_deref();
         let between = matches!(self.stage, RequestStage::Head) && self.head.is_empty();
+        let between = between && streams.is_none_or(Http2::is_idle);
         (!between).then_some(EndReason::HttpCutShort)
     }
 
     fn is_full(&self) -> bool {
         // What is to end is read no more, and ends with its last answer.
         let ends = matches!(self.stage, RequestStage::Closed(_)) && !self.replies.is_empty();
-        ends || self.replies.len() >= UNANSWERED_MAX
+        // Frames are read on: who opens windows for answers sends some.
+        ends || (self.replies.len() >= UNANSWERED_MAX && self.streams.is_none())
     }
 
     fn is_clear(&self) -> bool {
@@ -655,6 +676,9 @@ impl AnsweringConnection for HecConnection {
 
     fn pump(&mut self, connection: &mut Connection) -> Result<(), EndReason> {
         self.give_up_waiting();
+        if self.streams.is_some() {
+            return self.pump_frames(connection);
+        }
         loop {
             self.fill();
             self.written += connection.write(&self.out[self.written..])?;
@@ -673,29 +697,13 @@ impl AnsweringConnection for HecConnection {
     }
 
     fn is_drained(&self, connection: &Connection) -> bool {
-        self.out.is_empty() && self.replies.is_empty() && connection.is_flushed()
+        let flushed = self.streams.as_deref().is_none_or(Http2::is_flushed);
+        self.out.is_empty() && self.replies.is_empty() && flushed && connection.is_flushed()
     }
 
-    /// An answer says it, by `Connection: close`. A request of which nothing was taken gets one.
     fn hint(&mut self) {
-        if !matches!(&self.stage, RequestStage::Body(request) if request.is_untaken()) {
-            return;
-        }
-        let stage = std::mem::replace(&mut self.stage, RequestStage::Closed(None));
-        if let RequestStage::Body(mut request) = stage {
-            request.reply.close = true;
-            request.reply.content = ReplyContent::Hec(HecAnswer::ShuttingDown, None);
-            if let Some(place) = request.ack.take() {
-                self.shared.acks.forget(&place);
-            }
-            self.answer(PendingReply {
-                number: request.number,
-                reply: request.reply,
-                ack: None,
-                counts: request.counts,
-                waits: false,
-            });
-        }
+        self.refuse_untaken();
+        self.hint_streams();
     }
 }
 
@@ -764,6 +772,7 @@ impl StreamDecoder for HecConnection {
             }
             RequestStage::Head | RequestStage::Closed(_) => 0,
         };
-        self.out.capacity() + self.head.capacity() + self.ahead.capacity() + body
+        let streams = self.streams.as_deref().map_or(0, Http2::memory_bytes);
+        self.out.capacity() + self.head.capacity() + self.ahead.capacity() + body + streams
     }
 }

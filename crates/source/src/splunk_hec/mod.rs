@@ -31,4 +31,5 @@ mod running;
 mod settings;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+mod streams;
 mod tokens;

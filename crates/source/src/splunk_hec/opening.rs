@@ -8,7 +8,6 @@ use inrush_codec::hec::HecAnswer;
 use inrush_event::instant_now;
 use inrush_transport::http::head::{BodyLength, RequestHead};
 use inrush_transport::http::reader::BodyReader;
-use inrush_transport::stream::Connection;
 
 use super::acks::{AckPlace, AckTableFull};
 use super::connection::{
@@ -61,7 +60,7 @@ fn cookie_field(head: &RequestHead<'_>, settings: &HecSettings) -> String {
 
 impl HecConnection {
     /// Begins the request of a head.
-    pub(super) fn begin(&mut self, head: &RequestHead<'_>, connection: &Connection) {
+    pub(super) fn begin(&mut self, head: &RequestHead<'_>, peer: IpAddr) {
         let settings = self.shared.settings();
         self.requests += 1;
         let stopping = self.shared.stopping.load(Ordering::Acquire);
@@ -80,7 +79,7 @@ impl HecConnection {
             gzip,
             ack,
             fault,
-        } = self.opening(head, &settings, connection.peer());
+        } = self.opening(head, &settings, peer);
         let token = upload.as_ref().map(|upload| &upload.token);
         let token = token.or(poll.as_ref().map(|(token, ..)| token));
         let counts = match token {
@@ -91,7 +90,8 @@ impl HecConnection {
         if let Some(content) = &fault {
             // Who waits with the body sends none once it is answered, or sends it all the same.
             reply.close |= head.expects_continue || *content == too_large(&settings);
-            if reply.close || head.body == BodyLength::Bytes(0) {
+            let streamed = matches!(head.body, BodyLength::Streamed(_));
+            if reply.close || streamed || head.body == BodyLength::Bytes(0) {
                 reply.content = content.clone();
                 return self.answer(PendingReply {
                     number: self.requests,
@@ -115,7 +115,7 @@ impl HecConnection {
             upload: upload.map(reader),
             poll,
             counts,
-            peer: connection.peer(),
+            peer,
             ack,
             settings,
             reply,
@@ -141,8 +141,10 @@ impl HecConnection {
         let request = request::asked(head, settings, peer);
         let stopping = self.shared.stopping.load(Ordering::Acquire);
         let too_long = match head.body {
-            BodyLength::Bytes(bytes) => bytes > settings.content_bytes_max,
-            BodyLength::Chunked => false,
+            BodyLength::Bytes(bytes) | BodyLength::Streamed(Some(bytes)) => {
+                bytes > settings.content_bytes_max
+            }
+            BodyLength::Chunked | BodyLength::Streamed(None) => false,
         };
         match request {
             HeadRequest::Events(_) | HeadRequest::Health if stopping => {
@@ -192,6 +194,29 @@ impl HecConnection {
             gzip: upload.gzip,
             upload: Some(upload),
             poll: None,
+        }
+    }
+
+    /// Answers an open request of which nothing was taken that we are about to close. By HTTP/1,
+    /// `Connection: close` says it.
+    pub(super) fn refuse_untaken(&mut self) {
+        if !matches!(&self.stage, RequestStage::Body(request) if request.is_untaken()) {
+            return;
+        }
+        let stage = std::mem::replace(&mut self.stage, RequestStage::Closed(None));
+        if let RequestStage::Body(mut request) = stage {
+            request.reply.close = true;
+            request.reply.content = ReplyContent::Hec(HecAnswer::ShuttingDown, None);
+            if let Some(place) = request.ack.take() {
+                self.shared.acks.forget(&place);
+            }
+            self.answer(PendingReply {
+                number: request.number,
+                reply: request.reply,
+                ack: None,
+                counts: request.counts,
+                waits: false,
+            });
         }
     }
 }

@@ -89,37 +89,43 @@ impl ReplyContent {
 }
 
 impl HecReply {
-    /// Appends the whole reply.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        let status = self.content.status();
+    /// Its fields, each with its line end, but those of the connection; and its body.
+    pub(super) fn parts(&self) -> (String, Vec<u8>) {
         let mut body = Vec::with_capacity(128);
         self.content.write_body(self.ack_id, &mut body);
-        let _ = write!(
-            out,
-            "HTTP/1.1 {status} {}\r\nContent-Type: application/json; charset=UTF-8\r\n\
-             Content-Length: {}\r\nVary: Authorization\r\nX-Content-Type-Options: nosniff\r\n",
-            phrase(status),
+        let mut fields = format!(
+            "Content-Type: application/json; charset=UTF-8\r\nContent-Length: {}\r\n\
+             Vary: Authorization\r\nX-Content-Type-Options: nosniff\r\n",
             body.len()
         );
         match self.content {
             ReplyContent::Method(methods) | ReplyContent::Options(methods) => {
-                let _ = write!(out, "Allow: {methods}\r\n");
+                fields += &format!("Allow: {methods}\r\n");
             }
             ReplyContent::Hec(answer, _) if matches!(answer.status(), 429 | 503) => {
-                out.extend_from_slice(b"Retry-After: 1\r\n");
+                fields += "Retry-After: 1\r\n";
             }
             _ => {}
         }
+        fields += &self.fields;
+        if self.head_only {
+            body.clear();
+        }
+        (fields, body)
+    }
+
+    /// Appends the whole reply of HTTP/1.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let status = self.content.status();
+        let (fields, body) = self.parts();
+        let _ = write!(out, "HTTP/1.1 {status} {}\r\n{fields}", phrase(status));
         match (self.close, self.old) {
             (true, _) => out.extend_from_slice(b"Connection: close\r\n"),
             (false, true) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
             (false, false) => {}
         }
-        out.extend_from_slice(self.fields.as_bytes());
         out.extend_from_slice(b"\r\n");
-        if !self.head_only {
-            out.extend_from_slice(&body);
-        }
+        out.extend_from_slice(&body);
     }
 }
 

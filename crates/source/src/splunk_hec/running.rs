@@ -14,6 +14,7 @@ use inrush_ingest::batch_writer::WorkerContext;
 use inrush_ingest::batch_writer::source::IngestSource;
 use inrush_ingest::enrichment::Enrichment;
 use inrush_transport::config::ListenAddr;
+use inrush_transport::tls::HTTP_PROTOCOLS;
 
 use super::options::SplunkHecSource;
 use super::settings::{HecDecoders, HecSettings, HecShared};
@@ -57,7 +58,7 @@ fn resolve(
     known: &Enrichment,
 ) -> Result<StreamSettings, String> {
     let before = before.map(|(options, running)| (options.tls.as_ref(), running));
-    let tls = StreamSettings::tls(options.tls.as_ref(), before);
+    let tls = StreamSettings::tls(options.tls.as_ref(), HTTP_PROTOCOLS, before);
     let syslog = options.header_options();
     let zone = syslog.zone().map_err(|error| error.to_string())?;
     Ok(StreamSettings {

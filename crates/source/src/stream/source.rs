@@ -10,7 +10,7 @@ use inrush_ingest::batch_writer::source::{IngestSettings, IngestSource};
 use inrush_transport::config::{StreamOptions, TlsServerOptions};
 use inrush_transport::refusal::Refusal;
 use inrush_transport::stream::{Connection, EndReason};
-use inrush_transport::tls::{Refresh, ServerTls};
+use inrush_transport::tls::{AlpnProtocols, Refresh, ServerTls};
 
 use super::connection::ConnectionDecoders;
 use crate::SourceState;
@@ -31,20 +31,22 @@ pub(crate) struct StreamSettings {
 }
 
 impl StreamSettings {
-    /// Loads the certificate of `options`. That of `before`, which runs now, goes on if its options
-    /// are the same.
+    /// Loads the certificate of `options`, for these protocols within TLS. That of `before`, which
+    /// runs now, goes on if its options are the same.
     ///
     /// # Errors
     /// In words: a certificate that cannot be used.
     pub(crate) fn tls(
         options: Option<&TlsServerOptions>,
+        protocols: AlpnProtocols,
         before: Option<(Option<&TlsServerOptions>, &StreamSource)>,
     ) -> Result<Option<Arc<ServerTls>>, String> {
         match (options, before) {
             (_, Some((same, running))) if same == options => Ok(running.settings().tls.clone()),
             (Some(options), _) => {
-                let tls = ServerTls::load(options).map_err(|error| error.to_string())?;
-                Ok(Some(Arc::new(tls)))
+                let tls = ServerTls::load_for(options, protocols);
+                tls.map(|tls| Some(Arc::new(tls)))
+                    .map_err(|error| error.to_string())
             }
             (None, _) => Ok(None),
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use inrush_event::{Ledger, SourceInfo};
 use inrush_ingest::enrichment::Enrichment;
 use inrush_transport::config::ListenAddr;
+use inrush_transport::tls::ONE_PROTOCOL;
 use inrush_transport::udp::UdpProbe;
 
 use super::decoder::SyslogDecoders;
@@ -24,7 +25,8 @@ pub(super) fn resolve(
 ) -> Result<StreamSettings, String> {
     let said = |error: &dyn std::fmt::Display| format!("source {name}: {error}");
     let before = before.map(|(options, running)| (options.tls.as_ref(), running));
-    let tls = StreamSettings::tls(config.tls.as_ref(), before).map_err(|error| said(&error))?;
+    let tls = StreamSettings::tls(config.tls.as_ref(), ONE_PROTOCOL, before);
+    let tls = tls.map_err(|error| said(&error))?;
     let zone = config.syslog.zone().map_err(|error| said(&error))?;
     let info = SourceInfo {
         name: name.to_owned(),

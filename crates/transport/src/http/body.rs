@@ -39,6 +39,8 @@ pub enum BodyPart {
 enum FramingPlace {
     /// So many bytes are to come, and they are all.
     Counted(u64),
+    /// Bytes of a stream, until its end is told.
+    Streamed,
     /// The line with a chunk's length.
     Length,
     /// So many bytes of a chunk are to come.
@@ -67,6 +69,7 @@ impl BodyDecoder {
             place: match length {
                 BodyLength::Bytes(bytes) => FramingPlace::Counted(bytes),
                 BodyLength::Chunked => FramingPlace::Length,
+                BodyLength::Streamed(_) => FramingPlace::Streamed,
             },
             line: Vec::new(),
             trailer_bytes: 0,
@@ -78,11 +81,17 @@ impl BodyDecoder {
     pub const fn pending_bytes(&self) -> u64 {
         match self.place {
             FramingPlace::Counted(bytes) | FramingPlace::Chunk(bytes) => bytes,
-            FramingPlace::Length
+            FramingPlace::Streamed
+            | FramingPlace::Length
             | FramingPlace::ChunkEnd
             | FramingPlace::Trailer
             | FramingPlace::Over => 0,
         }
+    }
+
+    /// The body of a stream ends behind so many more bytes.
+    pub const fn end_behind(&mut self, bytes: u64) {
+        self.place = FramingPlace::Counted(bytes);
     }
 
     /// The part that begins at `at`. Call it until it needs more, has ended or is bad.
@@ -93,6 +102,7 @@ impl BodyDecoder {
                 FramingPlace::Over | FramingPlace::Counted(0) => return BodyPart::End(at),
                 FramingPlace::Chunk(0) => self.place = FramingPlace::ChunkEnd,
                 _ if at == bytes.len() => return BodyPart::NeedMore,
+                FramingPlace::Streamed => return BodyPart::Data(at..bytes.len()),
                 FramingPlace::Counted(left) | FramingPlace::Chunk(left) => {
                     let there = u64::try_from(bytes.len() - at).unwrap_or(u64::MAX);
                     let used = left.min(there);

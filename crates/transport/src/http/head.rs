@@ -34,6 +34,8 @@ pub enum BodyLength {
     Bytes(u64),
     /// As its chunks say.
     Chunked,
+    /// As its stream of HTTP/2 says; the length that a field announces, which `h2` verifies.
+    Streamed(Option<u64>),
 }
 
 /// Fault of a head, after which the connection cannot be read on.
@@ -79,6 +81,41 @@ pub struct RequestHead<'a> {
     /// True if the client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
     fields: Vec<Header<'a>>,
+}
+
+impl<'a> RequestHead<'a> {
+    /// Head of a stream of HTTP/2, whose fields come apart; an `empty` one has no body.
+    ///
+    /// # Errors
+    /// The fault that it is answered with.
+    pub fn of_stream(
+        method: &'a str,
+        target_text: &'a str,
+        fields: impl Iterator<Item = (&'a str, &'a [u8])>,
+        empty: bool,
+    ) -> Result<Self, HeadFault> {
+        let (path, query) = target(target_text);
+        let mut head = Self {
+            method,
+            path,
+            query,
+            body: BodyLength::Bytes(0),
+            is_old: false,
+            keep_alive: true,
+            expects_continue: false,
+            fields: fields.map(|(name, value)| Header { name, value }).collect(),
+        };
+        check_once(&head.fields)?;
+        let announced = body_length(&head, false)?;
+        if !empty {
+            let known = head.field("content-length").is_some();
+            head.body = BodyLength::Streamed(match announced {
+                BodyLength::Bytes(bytes) if known => Some(bytes),
+                _ => None,
+            });
+        }
+        Ok(head)
+    }
 }
 
 impl RequestHead<'_> {
@@ -153,12 +190,7 @@ fn head<'a>(request: &Request<'_, 'a>) -> Result<RequestHead<'a>, HeadFault> {
         expects_continue: false,
         fields,
     };
-    for name in ONCE {
-        let same = |field: &&Header<'_>| field.name.eq_ignore_ascii_case(name);
-        if head.fields.iter().filter(same).count() > 1 {
-            return Err(HeadFault::Syntax);
-        }
-    }
+    check_once(&head.fields)?;
     head.body = body_length(&head, old)?;
     let says = |head: &RequestHead<'_>, name: &str, word: &str| {
         let words = head
@@ -174,6 +206,18 @@ fn head<'a>(request: &Request<'_, 'a>) -> Result<RequestHead<'a>, HeadFault> {
     };
     head.expects_continue = !old && says(&head, "expect", "100-continue");
     Ok(head)
+}
+
+/// Refuses two fields of a name that may come once only.
+fn check_once(fields: &[Header<'_>]) -> Result<(), HeadFault> {
+    let is_twice = |name: &str| {
+        let same = |field: &&Header<'_>| field.name.eq_ignore_ascii_case(name);
+        fields.iter().filter(same).count() > 1
+    };
+    match ONCE.iter().any(|name| is_twice(name)) {
+        true => Err(HeadFault::Syntax),
+        false => Ok(()),
+    }
 }
 
 /// Path and query of a request target in origin or absolute form (RFC 9112 section 3.2).

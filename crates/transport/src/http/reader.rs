@@ -66,6 +66,11 @@ impl BodyReader {
         }
     }
 
+    /// The body of a stream ends behind so many more bytes.
+    pub fn end_behind(&mut self, bytes: u64) {
+        self.framing.end_behind(bytes);
+    }
+
     /// True once the body has ended and all of it was given.
     pub fn is_ended(&self) -> bool {
         self.ended
