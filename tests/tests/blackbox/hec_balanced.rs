@@ -150,6 +150,17 @@ fn a_balancer_can_keep_a_channel_by_its_cookie() {
     assert!(answer.body.contains("channel_cookie"), "{}", answer.body);
 }
 
+/// An Inrush that asks the collectors behind a balancer for acknowledgements.
+fn before_balancer(to: std::net::SocketAddr) -> String {
+    let config = hec_peer_config("");
+    let (sources, _) = config.split_once("destinations:").unwrap();
+    format!(
+        "{sources}destinations:\n  splunk: {{ type: splunk_hec, endpoints: [\"http://{to}\"], \
+         token: {HEC_ACK_TOKEN}, acknowledgements: true, ack_timeout: 2s, \
+         batch: {{ max_events: 20 }} }}\n"
+    )
+}
+
 #[test]
 fn two_behind_a_balancer_lose_nothing_that_they_answered() {
     let network = match Network::make() {
@@ -162,9 +173,14 @@ fn two_behind_a_balancer_lose_nothing_that_they_answered() {
         let to = balancer.address();
         let answered = HecLoad::start(to, HEC_TOKEN, &[]);
         let acknowledged = HecLoad::start(to, HEC_ACK_TOKEN, &["--ack"]);
+        let client = Inrush::start(&before_balancer(to));
+        let passed_on = HecLoad::start(client.address("http"), HEC_TOKEN, &[]);
         pair.suffer(|host| balancer.is_up(host));
         let (answered, acknowledged) = (answered.end(), acknowledged.end());
+        let passed_on = passed_on.end();
+        client.conserved(passed_on.report["acked"].as_u64().unwrap());
         let arrived = pair.settled();
+        arrived.assert_has_all_of(&passed_on);
         for load in [&answered, &acknowledged] {
             arrived.assert_has_all_of(load);
             arrived.assert_again_only_for_want_of_an_answer(load);
