@@ -146,6 +146,8 @@ struct TlsSession {
     fault: Option<rustls::Error>,
     /// Bytes that the peer sent first, while the handshake goes on.
     first: Vec<u8>,
+    /// True if what was decrypted last may have had no room as a whole.
+    has_more: bool,
 }
 
 /// End of a TLS session.
@@ -322,7 +324,7 @@ impl Connection {
     }
 
     /// Reads into `space`. `cipher` is scratch of [`CIPHER_READ_BYTES`] that all connections of a
-    /// worker share; `space` must be at least as long.
+    /// worker share; what has no room in `space` comes with the next read.
     pub fn read(&mut self, space: &mut [u8], cipher: &mut [u8]) -> StreamRead {
         if matches!(self.stage, ConnectionStage::Proxy) {
             match self.read_proxy_header() {
@@ -373,6 +375,13 @@ impl Connection {
         let Some(tls) = &mut self.tls else {
             return StreamRead::Closed;
         };
+        if std::mem::take(&mut self.session.has_more) {
+            let filled = drain(tls, space);
+            self.session.has_more = filled == space.len();
+            if filled > 0 {
+                return StreamRead::Data(filled);
+            }
+        }
         if let Some(end) = self.session.end {
             return end.read();
         }
@@ -538,8 +547,8 @@ fn failed(error: &io::Error) -> StreamRead {
     }
 }
 
-/// Reads one piece of ciphertext and decrypts all of it into `space`, which is long enough since
-/// plaintext is never longer than its ciphertext.
+/// Reads one piece of ciphertext, no longer than `space`, and decrypts all of it. Plaintext is
+/// shorter than its ciphertext: what has no room is less than a record, begun by an earlier piece.
 fn read_tls(
     tls: &mut ServerConnection,
     socket: &mut PeerSocket,
@@ -547,7 +556,8 @@ fn read_tls(
     cipher: &mut [u8],
     session: &mut TlsSession,
 ) -> StreamRead {
-    let n = match socket.read(cipher) {
+    let piece = cipher.len().min(space.len());
+    let n = match socket.read(&mut cipher[..piece]) {
         // A peer that goes without close_notify is no error here: syslog frames tell themselves
         // whether they are whole.
         Ok(0) => return StreamRead::Closed,
@@ -581,9 +591,10 @@ fn read_tls(
         let _ = flush(tls, socket);
         filled += drain(tls, &mut space[filled..]);
     }
+    session.has_more = filled == space.len();
     match (session.end, filled) {
         (Some(end), 0) => end.read(),
-        (None, filled) if n < cipher.len() => StreamRead::Drained(filled),
+        (None, filled) if n < piece && !session.has_more => StreamRead::Drained(filled),
         (_, filled) => StreamRead::Data(filled),
     }
 }

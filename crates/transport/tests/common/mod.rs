@@ -1,12 +1,15 @@
 //! Authorities, certificates, and a listener to try them on.
+#![allow(dead_code, reason = "no test uses all of them")]
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use inrush_transport::config::TlsServerOptions;
+use inrush_event::Protocol;
+use inrush_transport::config::{ProxyHeader, TlsServerOptions};
+use inrush_transport::stream::{AcceptOptions, Connection};
 use inrush_transport::tls::ServerTls;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::pki_types::pem::PemObject;
@@ -18,7 +21,7 @@ use tempfile::TempDir;
 pub(crate) const NO_CERTIFICATE: Option<&Pair> = None;
 
 /// Bounds how long a broken handshake hangs a test; nothing depends on its length.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A certificate and its key.
 pub(crate) struct Pair {
@@ -140,6 +143,27 @@ impl Door {
             permitted_peers: None,
             client_auth: None,
         }
+    }
+
+    /// A client that has not said anything yet.
+    pub(crate) fn client(&self, client: ClientConfig) -> Client {
+        let stream = TcpStream::connect(self.listener.local_addr().unwrap()).unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let client = ClientConnection::new(Arc::new(client), name).unwrap();
+        StreamOwned::new(client, stream)
+    }
+
+    /// The next connection, before its handshake.
+    pub(crate) fn accept(&self, tls: &Arc<ServerTls>) -> Connection {
+        let (socket, peer) = self.listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let opening = AcceptOptions {
+            protocol: Protocol::Tls,
+            tls: Some(Arc::clone(tls)),
+            proxy: ProxyHeader::Forbidden,
+            deadline: Instant::now() + PATIENCE,
+        };
+        Connection::new(mio::net::TcpStream::from_std(socket), peer, opening).unwrap()
     }
 
     /// One handshake, and how it ended on either side.
