@@ -143,9 +143,14 @@ impl NamedClasses {
     fn is_last(&self, names: DecodedNames<'_>) -> bool {
         let mut rest = &*self.key;
         let same = names.all().iter().all(|(_, name)| {
+            // An empty name has no address of its own, and a comparison in libc that masks its
+            // loads takes a tenth of a microsecond there: a quarter of the worker's time.
             let left = rest
                 .strip_prefix(&name.len().to_le_bytes())
-                .and_then(|rest| rest.strip_prefix(*name));
+                .and_then(|rest| match name.is_empty() {
+                    true => Some(rest),
+                    false => rest.strip_prefix(*name),
+                });
             rest = left.unwrap_or_default();
             left.is_some()
         });
