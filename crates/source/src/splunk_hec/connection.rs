@@ -43,7 +43,7 @@ use crate::stream::AnsweringConnection;
 
 /// Requests of a connection that may wait for their answer; no known client sends a second one
 /// before it has the first one's.
-pub(super) const UNANSWERED_MAX: usize = 64;
+const UNANSWERED_MAX: usize = 64;
 
 /// Time that a head may take from its first byte on.
 const HEAD_MAX: Duration = Duration::from_secs(30);

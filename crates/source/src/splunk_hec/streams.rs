@@ -11,19 +11,17 @@
 //! # Limits
 //! A stream of which nothing comes for [`BODY_MAX`] is answered with 408. A head that does not come
 //! to its end ends the connection as one of HTTP/1 does: it holds up all that is behind it. No
-//! stream has its turn while [`UNANSWERED_MAX`] answers, or [`UNSENT_BYTES_MAX`] of them, wait.
+//! stream has its turn while [`REPLIES_MAX`] answers, or [`UNSENT_BYTES_MAX`] of them, wait.
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
 use inrush_codec::hec::HecAnswer;
 use inrush_event::instant_now;
-use inrush_transport::http2::{StreamEnd, StreamRequest};
+use inrush_transport::http2::{STREAMS_MAX, StreamEnd, StreamRequest};
 use inrush_transport::stream::{Connection, EndReason, StreamRead};
 
-use super::connection::{
-    BODY_MAX, HecConnection, IDLE_BYTES, PendingReply, RETRY, RequestStage, UNANSWERED_MAX,
-};
+use super::connection::{BODY_MAX, HecConnection, IDLE_BYTES, PendingReply, RETRY, RequestStage};
 use super::reply::{HecReply, ReplyContent};
 use super::request::{HeadRequest, asked};
 
@@ -31,6 +29,9 @@ use super::request::{HeadRequest, asked};
 /// before it becomes more. Of many more, even honest frames could be so tiny that `h2` sees an
 /// attack.
 const PLAIN_BYTES: usize = 64 * 1024;
+
+/// Answers that wait, at most, before one more: also those to streams that were reset meanwhile.
+const REPLIES_MAX: usize = 2 * STREAMS_MAX as usize;
 
 /// Bytes of answers that wait for the windows of the client, at most, before one more.
 const UNSENT_BYTES_MAX: usize = 64 * 1024;
@@ -138,7 +139,7 @@ impl HecConnection {
     /// True if so much waits to be answered that no more requests are begun.
     fn owes_much(&self) -> bool {
         let unsent = self.streams.as_ref().map_or(0, |one| one.unsent_bytes());
-        self.replies.len() >= UNANSWERED_MAX || unsent >= UNSENT_BYTES_MAX
+        self.replies.len() >= REPLIES_MAX || unsent >= UNSENT_BYTES_MAX
     }
 
     /// Gives the streams their turn whose bodies have come, up to one that is read on.

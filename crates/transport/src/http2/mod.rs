@@ -46,8 +46,9 @@ use self::stream::StreamBody;
 pub use self::stream::{StreamEnd, StreamRequest};
 use crate::http::head::{HEAD_BYTES_MAX, RequestHead};
 
-/// Streams of a connection at once.
-pub const STREAMS_MAX: u32 = 32;
+/// Streams of a connection at once: as many as clients open that do not know yet how many they may
+/// (RFC 9113 section 6.5.2). Those beyond are refused.
+pub const STREAMS_MAX: u32 = 100;
 
 /// Bytes of a body that may come before any is read.
 pub const STREAM_WINDOW_BYTES: u32 = 64 * 1024;

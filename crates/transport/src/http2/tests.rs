@@ -131,13 +131,13 @@ fn what_comes_is_bounded_by_the_windows() {
     http.drive();
     assert!(http.next_slow(Instant::now(), Duration::ZERO).is_none());
     assert_eq!(http.waiting.len(), STREAMS_MAX as usize - 2, "3 is reset");
-    http.feed(&[open(101), open(103), open(105)].concat());
+    http.feed(&[open(201), open(203), open(205)].concat());
     http.drive();
     let refused = sent(&mut http)
         .into_iter()
         .filter(|(kind, ..)| *kind == RESET);
     let refused: Vec<u8> = refused.map(|(_, stream, _)| stream).collect();
-    assert_eq!(refused, [3, 103, 105]);
+    assert_eq!(refused, [3, 203, 205]);
 }
 
 #[test]
