@@ -20,21 +20,21 @@
 //! | lending | `away.is_on()` | the open batch is only framed; pool and worker study flushed ones |
 //! | parts waiting | `!groups.is_empty()` | parts of events wait for the others |
 //! | reload pending | another `generation` | the open batch has the settings of before |
-//! | answers owed | `owed.is_open()` | the open batch has RELP messages; only while alone |
+//! | answers owed | `owed.is_open()` | the open batch has events that are to be answered |
 //!
 //! | Call | From | To |
 //! |---|---|---|
 //! | `share` | alone, lending | the same: it sets `wanted` for the next `choose` |
-//! | `choose` in `flush` | alone | lending: wanted, allowed, no group, no lent parts for 10 s |
+//! | `choose` in `flush` | alone | lending: wanted, allowed, of use, no group, no parts for 10 s |
 //! | `choose`, `come_home` | lending | alone, after all lent batches were passed on |
-//! | `keep_at_home` | alone, lending | alone for good: it is called before RELP is read |
+//! | `keep_at_home` | alone, lending | alone for good: its source decodes records one by one |
 //! | `recognise` | alone | parts waiting, if a rule says so |
 //! | `take_back` | lending | parts waiting, if a lent batch had parts |
 //! | `ripen` | parts waiting | alone; complete and overdue groups enter the batch, others wait |
 //! | `IngestSource::replace_settings` | any | reload pending; a reload calls it, not the worker |
 //! | `begin` | reload pending | new settings; all groups are ready for `ripen` |
-//! | `frame_until` | alone | answers owed, by RELP messages |
-//! | `flush` | answers owed | none: `next_due` returns the acks of a durable or refused batch |
+//! | `frame_until` | any | answers owed, by messages of RELP and requests of HTTP |
+//! | `flush` | answers owed | none: they go with the batch, lent or not, until `next_due` |
 //! | `close` | any | alone, with nothing open, lent, waiting, pending or owed |
 //!
 //! # Limits
@@ -42,7 +42,7 @@
 //! it is lent (`away`). It is due after `LINGER`, in a trickle at the next tick.
 //!
 //! # After a crash
-//! Open and lent batches and waiting parts are lost; a RELP sender repeats each unanswered message.
+//! Open and lent batches and waiting parts are lost; who waits for answers repeats what has none.
 
 pub mod acks;
 mod commit;
@@ -221,20 +221,18 @@ impl BatchWriter {
     }
 
     /// Begins a read of a stream: shows the bytes that were kept of it, and returns free memory for
-    /// more. [`Self::end_read`] or [`Self::cancel_read`] comes next.
+    /// more, `least` bytes at least, which are no more than [`limits::READ_BYTES_MIN`].
+    /// [`Self::end_read`] or [`Self::cancel_read`] comes next.
     pub fn begin_read<D: StreamDecoder>(
         &mut self,
         stream: &StreamBuffer<D>,
+        least: usize,
         now: Now,
     ) -> &mut [u8] {
-        if stream.decoder.answers() {
-            // Who waits for an answer is told of a batch by the worker that has it.
-            self.keep_at_home(now);
-        }
         self.show(stream, now);
         let space = self.open.builder.space().len();
         let window = space.min(stream.decoder.window_bytes());
-        let window = window.min(self.away.read_bytes());
+        let window = window.min(self.away.read_bytes().max(least));
         let window = match self.study.appends() {
             // Texts that are made of what came are as long as that, at most, nearly always.
             true => window.min(limits::READ_BYTES_MIN.max(space / 2)),
@@ -348,7 +346,7 @@ impl BatchWriter {
     /// what was read.
     fn truncate(&mut self, keep: usize) {
         self.open.builder.truncate(keep);
-        self.open.texts.settle(&mut self.open.builder);
+        self.open.settle_texts();
     }
 
     /// Says what the new events are, if there are so many and that is not left to others.
@@ -373,8 +371,8 @@ impl BatchWriter {
             received: now.wall,
         };
         self.stamp(now);
-        let study = (!self.away.is_on()).then_some(&mut self.study);
-        let intake = FrameIntake::new(&mut self.open, study, &mut self.named, from);
+        let (lends, study) = (self.away.is_on(), &mut self.study);
+        let intake = FrameIntake::new(&mut self.open, study, lends, &mut self.named, from);
         (intake, &mut self.owed)
     }
 
@@ -605,6 +603,9 @@ impl BatchWriter {
     }
 }
 
+#[cfg(test)]
+#[path = "batch_writer/answered_tests.rs"]
+mod answered_tests;
 #[cfg(test)]
 #[path = "batch_writer/offload_queue_tests.rs"]
 mod offload_queue_tests;

@@ -214,8 +214,9 @@ impl<T: PoolTask> WorkPool<T> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the task done by the first thread that is free.
-    pub fn submit(self: &Arc<Self>, slot: &Arc<PoolSlot<T>>) {
+    /// Has the task done by the first thread that is free; `false`: there is none, nor can one be
+    /// started, and the task is its worker's to do.
+    pub fn submit(self: &Arc<Self>, slot: &Arc<PoolSlot<T>>) -> bool {
         let mut queue = self.queue();
         queue.waiting.push_back(Arc::clone(slot));
         if queue.idle == 0 && queue.threads.len() < self.threads_max && !queue.stopping {
@@ -223,15 +224,15 @@ impl<T: PoolTask> WorkPool<T> {
             let thread = thread::Builder::new().name(format!("pool-{number}"));
             match thread.spawn(move || pool.run()) {
                 Ok(thread) => queue.threads.push(thread),
-                // The worker takes a task back that no thread begins.
                 Err(error) => tracing::warn!(%error, "a thread cannot be started"),
             }
         }
-        let is_awaited = queue.idle > 0;
+        let (is_awaited, has_threads) = (queue.idle > 0, !queue.threads.is_empty());
         drop(queue);
         if is_awaited {
             self.more.notify_one();
         }
+        has_threads
     }
 
     /// Ends the threads. Tasks that still wait are left to their workers, which have ended.

@@ -7,6 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use crate::hec_server::{client, collector, texts};
 use crate::to_file;
 
 pub(crate) fn load(inrush: &Inrush, protocol: &str, args: &[&str]) -> (Output, Value) {
@@ -78,10 +79,62 @@ fn one_sender_keeps_its_order_whoever_studies_its_events() {
     let inrush = Inrush::start(&(recognised.to_owned() + &to_file(crate::UDP_TCP, "")));
     assert_all_arrived(&inrush, "tcp", &["--active-connections", "1"], 20_000);
     assert_all_arrived(&inrush, "udp", &["-D"], 10_000);
+    tell_shared(&inrush, "syslog");
+}
+
+/// A hot connection whose client waits for each answer, until others help or for long enough.
+#[test]
+fn one_hec_client_keeps_its_order_whoever_studies_its_lines() {
+    const LINES: u64 = 2_000;
+    const REQUESTS_MAX: u64 = 40;
+    let recognised = "workers: 2\npacks: { enabled: true }\n".to_owned();
+    let inrush = Inrush::start(&(recognised + &collector(", packs: true", "")));
+    let mut hec = client(&inrush);
+    let line = |n: u64| format!("<13>May  6 07:08:09 h1 app[{n}]: step {n}");
+    let mut sent = 0;
+    while sent < REQUESTS_MAX * LINES && shared_batches(&inrush, "hec") < 20 {
+        let numbers = sent..sent + LINES;
+        sent += LINES;
+        let body: String = numbers.map(|n| line(n) + "\n").collect();
+        assert_eq!(hec.ask("raw", "", body).brief(), (200, Some(0)));
+        let taken = inrush.ledger().sources["hec"].accepted;
+        assert_eq!(taken, sent, "answered before its last event");
+    }
+    let found = texts(&inrush, sent);
+    let wanted: Vec<String> = (0..sent).map(line).collect();
+    assert!(found == wanted, "each once and in its order");
+    tell_shared(&inrush, "hec");
+}
+
+fn shared_batches(inrush: &Inrush, source: &str) -> u64 {
     let page = inrush.http("GET", "/metrics").body;
-    let name = "inrush_source_shared_batches_total{source=\"syslog\"}";
-    let line = page.lines().find(|line| line.starts_with(name));
-    eprintln!("{}", line.unwrap());
+    let name = format!("inrush_source_shared_batches_total{{source=\"{source}\"}} ");
+    let mut values = page.lines().filter_map(|line| line.strip_prefix(&name));
+    values.next().unwrap().parse().unwrap()
+}
+
+/// Says how much others helped: that depends on what else the machine does.
+fn tell_shared(inrush: &Inrush, source: &str) {
+    eprintln!("{source}: {} batches", shared_batches(inrush, source));
+}
+
+/// What is read at once is little then, and TLS decrypts records of 16 KiB.
+#[test]
+fn one_sender_over_tls_is_helped_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let pki = Pki::new(dir.path());
+    pki.issue("server");
+    let tls = "tls: { cert_file: \"{dir}/server.pem\", key_file: \"{dir}/server.key\" }";
+    let options = Options {
+        dir: Some(dir),
+        ..Options::default()
+    };
+    let recognised = "workers: 4\npacks: { enabled: true }\n".to_owned();
+    let inrush = Inrush::with(&(recognised + &to_file("tls://127.0.0.1:0", tls)), options);
+    let ca = inrush.path("ca.pem");
+    let args = ["--ca", ca.to_str().unwrap(), "--active-connections", "1"];
+    assert_all_arrived(&inrush, "tls", &args, 40_000);
+    tell_shared(&inrush, "syslog");
 }
 
 /// On one core, or with `workers: 1`, there is nobody to help.

@@ -2,14 +2,16 @@
 //!
 //! # The way of an acknowledgement
 //! 1. A decoder puts an event into the open batch, and an [`AckRange`] beside it.
-//! 2. When the batch is handed on, its ranges wait for its position, one entry a batch.
-//! 3. When the log says that the position is durable, the source takes them
+//! 2. While other cores study the batch, its ranges wait with its place in the order.
+//! 3. When the batch is handed on, its ranges wait for its position, one entry a batch.
+//! 4. When the log says that the position is durable, the source takes them
 //!    ([`PendingAcks::next_due`]) and answers, confirms or commits. A batch that was refused for
 //!    want of room is due too, with that outcome. One that the closing queue did not take is
 //!    forgotten: its peer sends again.
 //!
 //! # What it guarantees
-//! Acknowledgements come in the order in which their events were decoded.
+//! Acknowledgements come in the order in which their events were decoded. Once the queue has closed
+//! before a batch, none comes: one behind it may be for a request that began in it.
 
 use std::collections::VecDeque;
 
@@ -63,6 +65,8 @@ pub struct PendingAcks {
     open: Vec<AckRange>,
     /// Of batches that were handed on, oldest first.
     handed: VecDeque<BatchAcks>,
+    /// True once a batch was lost to the closing queue.
+    lost: bool,
 }
 
 impl PendingAcks {
@@ -95,15 +99,27 @@ impl PendingAcks {
 
     /// Notes the fate of the open batch, which has been handed on.
     pub fn hand(&mut self, outcome: AppendOutcome) {
-        if self.is_open() {
-            let acks = std::mem::take(&mut self.open);
+        let acks = self.take_open();
+        if !acks.is_empty() && !self.lost {
             self.handed.push_back(BatchAcks { outcome, acks });
         }
     }
 
-    /// Forgets those of the open batch, which is lost: its peers get no answer.
+    /// Takes those of the open batch, which is studied elsewhere until it is handed on.
+    pub(super) fn take_open(&mut self) -> Vec<AckRange> {
+        std::mem::take(&mut self.open)
+    }
+
+    /// Has these be those of the open batch; returns those that were.
+    pub(super) fn replace_open(&mut self, acks: Vec<AckRange>) -> Vec<AckRange> {
+        std::mem::replace(&mut self.open, acks)
+    }
+
+    /// Forgets those of the open batch, which is lost, and all later ones: their peers get no
+    /// answer.
     pub fn forget(&mut self) {
         self.open.clear();
+        self.lost = true;
     }
 
     /// The acknowledgements of the oldest batch, if all below `durable_end` is durable and it is.
@@ -149,5 +165,8 @@ mod tests {
         acks.forget();
         acks.hand(AppendOutcome::At(0));
         assert!(!acks.is_waiting());
+        acks.push(TARGET, 2, 1);
+        acks.hand(AppendOutcome::Nothing);
+        assert!(!acks.is_waiting(), "the end of what was lost");
     }
 }

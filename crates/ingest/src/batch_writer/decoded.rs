@@ -17,6 +17,7 @@ use inrush_event::{
 };
 
 use super::intake::{FrameIntake, FrameOrigin};
+use super::open_batch::UnstudiedEvent;
 
 /// Classes of decoded events in a batch, at most. A sender with a `source` for each event would
 /// else make thousands of them.
@@ -27,6 +28,9 @@ const KNOWN_MAX: usize = 4096;
 
 /// Longer names lie with the event: a sender could else fill the memory with names of megabytes.
 const NAMES_BYTES_MAX: usize = 4096;
+
+/// Batches after the last event that packs were asked about in which there may be more.
+const ASKED_BATCHES: u64 = 64;
 
 /// Names of a decoded event; an empty one is that of its source's options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -82,6 +86,10 @@ pub(super) struct NamedClasses {
     /// Names of the last event, and its class in this batch.
     key: Vec<u8>,
     last: Option<ClassId>,
+    /// True once there was an event.
+    seen: bool,
+    /// Batch of the last event that packs are asked about.
+    asked: Option<u64>,
     /// The class without names, for events that have them with them.
     nameless: Arc<ClassInfo>,
 }
@@ -93,12 +101,22 @@ impl NamedClasses {
         self.last = None;
     }
 
+    /// True if there are decoded events, and packs were asked about none of the last batches.
+    pub(super) fn are_final(&self) -> bool {
+        let is_recent = |asked: u64| self.batch - asked <= ASKED_BATCHES;
+        self.seen && !self.asked.is_some_and(is_recent)
+    }
+
     /// The class of these names; `None` if the batch has no room for another.
     fn id(&mut self, names: DecodedNames<'_>, classes: &mut ClassList) -> Option<ClassId> {
         if let Some(last) = self.last
             && self.is_last(names)
         {
             return Some(last);
+        }
+        self.seen = true;
+        if names.recognised {
+            self.asked = Some(self.batch);
         }
         let bytes: usize = names.all().iter().map(|(_, name)| name.len()).sum();
         if bytes > NAMES_BYTES_MAX {
@@ -179,7 +197,7 @@ pub(super) struct AppendedTexts {
 
 impl AppendedTexts {
     /// Puts the texts into the arena.
-    pub(super) fn settle(&mut self, builder: &mut BatchBuilder) {
+    pub(super) fn settle(&mut self, builder: &mut BatchBuilder, decoded: &mut [UnstudiedEvent]) {
         if self.places.is_empty() {
             return;
         }
@@ -187,7 +205,12 @@ impl AppendedTexts {
         builder.append(&self.bytes);
         for (number, part, span) in self.places.drain(..) {
             let span = Span::new(start + span.start(), start + span.end());
-            let Some(record) = builder.records_mut().get_mut(number as usize) else {
+            let number = number as usize;
+            let record = match decoded.get_mut(number) {
+                Some(unstudied) => Some(&mut unstudied.record),
+                None => builder.records_mut().get_mut(number),
+            };
+            let Some(record) = record else {
                 continue;
             };
             match part {
@@ -231,19 +254,7 @@ impl FrameIntake<'_> {
         names: DecodedNames<'_>,
         fill: impl FnOnce(DecodedEvent<'_>),
     ) {
-        let ip = self.from.ip;
-        let arena = self.arena;
-        let mut processor = self.processor.take();
-        self.take_decoded(frame.span, names, |event| {
-            event.record.anomalies = frame.anomalies;
-            if let Some(processor) = &mut processor
-                && names.recognised
-            {
-                processor.parse(arena, event.record, ip);
-            }
-            fill(event);
-        });
-        self.processor = processor;
+        self.put(frame, names.recognised, names, fill);
     }
 
     /// The time in the header of a text, as for syslog; none where it has no header.
@@ -252,9 +263,7 @@ impl FrameIntake<'_> {
             ip, peer, received, ..
         } = self.from;
         let mut record = Record::unparsed(text, received, peer, Anomalies::NONE);
-        if let Some(processor) = &mut self.processor {
-            processor.parse(self.arena, &mut record, ip);
-        }
+        self.processor.parse(self.arena, &mut record, ip);
         record.event_time
     }
 
@@ -267,9 +276,27 @@ impl FrameIntake<'_> {
         names: DecodedNames<'_>,
         fill: impl FnOnce(DecodedEvent<'_>),
     ) {
-        let (peer, received) = (self.from.peer, self.from.received);
-        let mut record = Record::unparsed(text, received, peer, Anomalies::NONE);
-        let number = self.records.len() as u32;
+        let frame = Frame {
+            span: text,
+            anomalies: Anomalies::NONE,
+        };
+        self.put(frame, false, names, fill);
+    }
+
+    #[inline]
+    fn put(
+        &mut self,
+        Frame { span, anomalies }: Frame,
+        parses: bool,
+        names: DecodedNames<'_>,
+        fill: impl FnOnce(DecodedEvent<'_>),
+    ) {
+        let FrameOrigin { ip, peer, received } = self.from;
+        let mut record = Record::unparsed(span, received, peer, anomalies);
+        if parses && !self.lends {
+            self.processor.parse(self.arena, &mut record, ip);
+        }
+        let number = (self.records.len() + self.decoded.len()) as u32;
         let mut event = DecodedEvent {
             record: &mut record,
             texts: self.texts,
@@ -291,6 +318,9 @@ impl FrameIntake<'_> {
         fill(event);
         self.events += 1;
         self.bytes += u64::from(record.raw.len);
+        if self.lends {
+            return self.decoded.push(UnstudiedEvent { record, parses });
+        }
         self.tally.add(record.anomalies);
         self.records.push(record);
     }

@@ -6,7 +6,7 @@ use inrush_codec::Frame;
 use inrush_event::{ClassList, FilledParts, Record, Timestamp};
 
 use super::decoded::{AppendedTexts, NamedClasses};
-use super::open_batch::{FramedEvent, OpenBatch};
+use super::open_batch::{FramedEvent, OpenBatch, UnstudiedEvent};
 use super::processor::EventProcessor;
 use super::tally::BatchTally;
 
@@ -28,9 +28,11 @@ pub struct FrameIntake<'a> {
     pub(super) named: &'a mut NamedClasses,
     pub(super) texts: &'a mut AppendedTexts,
     rows: &'a mut Vec<FramedEvent>,
+    pub(super) decoded: &'a mut Vec<UnstudiedEvent>,
     pub(super) tally: &'a mut BatchTally,
-    /// Parses each event at once; `None`: events are parsed later.
-    pub(super) processor: Option<&'a mut EventProcessor>,
+    pub(super) processor: &'a mut EventProcessor,
+    /// True if events are studied later, and perhaps elsewhere.
+    pub(super) lends: bool,
     pub(super) from: FrameOrigin,
     pub(super) events: u64,
     pub(super) bytes: u64,
@@ -41,7 +43,8 @@ impl<'a> FrameIntake<'a> {
     #[inline(always)]
     pub(super) fn new(
         open: &'a mut OpenBatch,
-        processor: Option<&'a mut EventProcessor>,
+        processor: &'a mut EventProcessor,
+        lends: bool,
         named: &'a mut NamedClasses,
         from: FrameOrigin,
     ) -> Self {
@@ -57,8 +60,10 @@ impl<'a> FrameIntake<'a> {
             named,
             texts: &mut open.texts,
             rows: &mut open.rows,
+            decoded: &mut open.decoded,
             tally: &mut open.tally,
             processor,
+            lends,
             from,
             events: 0,
             bytes: 0,
@@ -71,16 +76,16 @@ impl<'a> FrameIntake<'a> {
         let FrameOrigin { ip, peer, received } = self.from;
         self.events += 1;
         self.bytes += u64::from(span.len);
-        let Some(processor) = &mut self.processor else {
+        if self.lends {
             return self.rows.push(FramedEvent {
                 span,
                 received,
                 peer,
                 anomalies,
             });
-        };
+        }
         let mut record = Record::unparsed(span, received, peer, anomalies);
-        processor.parse(self.arena, &mut record, ip);
+        self.processor.parse(self.arena, &mut record, ip);
         self.tally.add(record.anomalies);
         self.records.push(record);
     }
@@ -103,7 +108,8 @@ impl<'a> FrameIntake<'a> {
 
     #[inline(always)]
     pub(super) fn end(self) {
-        let last = (self.records.len() + self.rows.len()).wrapping_sub(1);
+        let events = self.records.len() + self.rows.len() + self.decoded.len();
+        let last = events.wrapping_sub(1);
         let FrameOrigin { ip, peer, .. } = self.from;
         self.tally.add_peer(peer, ip, self.events, self.bytes, last);
     }

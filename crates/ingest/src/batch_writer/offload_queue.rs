@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use inrush_event::limits;
 
+use super::acks::{AckRange, AppendOutcome};
 use super::offload::{BatchTask, FinishedBatch};
 use super::{BatchWriter, OpenBatch};
 use crate::now::Now;
@@ -49,6 +50,10 @@ struct OffloadedBatch {
     at: Instant,
     /// [`BatchWriter::blocked`] then.
     blocked: Duration,
+    /// Answers that are owed for it.
+    acks: Vec<AckRange>,
+    /// Those that are owed for what came behind it and has no event: the ends of requests.
+    behind: Vec<AckRange>,
 }
 
 /// Batches that a filler has elsewhere, and the size of the next ones.
@@ -57,7 +62,7 @@ pub(super) struct OffloadQueue {
     wake: Arc<WorkerWaker>,
     on: bool,
     wanted: bool,
-    /// True if it may ever be on: the pool has threads, and nobody waits for answers.
+    /// True if it may ever be on: the pool has threads, and events are not decoded one by one.
     allowed: bool,
     /// Until when it must not be on.
     home_until: Option<Instant>,
@@ -170,7 +175,9 @@ impl BatchWriter {
             away.home_until = None;
         }
         let wanted = away.wanted && away.allowed && away.home_until.is_none();
-        let on = wanted && self.groups.is_empty();
+        // Decoded events that no rule is asked about cost their reader more than their study.
+        let is_light = self.named.are_final() && !self.study.shapes();
+        let on = wanted && !is_light && self.groups.is_empty();
         if on == self.away.on {
             return;
         }
@@ -193,6 +200,10 @@ impl BatchWriter {
     /// Hands the open batch on to be studied elsewhere.
     pub(super) fn send_away(&mut self, now: Now) {
         if self.open.is_empty() {
+            if let Some(last) = self.away.slots.back_mut() {
+                // The answers to what came before are not known yet.
+                last.behind.append(&mut self.owed.take_open());
+            }
             let open = self.take_open();
             self.begin(0);
             self.pass_on(open, now);
@@ -215,8 +226,13 @@ impl BatchWriter {
             slot: Arc::clone(&slot),
             at: now.instant,
             blocked: self.blocked,
+            acks: self.owed.take_open(),
+            behind: Vec::new(),
         });
-        self.away.pool.submit(&slot);
+        if !self.away.pool.submit(&slot) {
+            self.finish_own();
+            self.study_own(usize::MAX);
+        }
         self.source.shared_batches.add(1);
         self.begin(0);
         self.collect(now);
@@ -242,8 +258,15 @@ impl BatchWriter {
             if sent.at.elapsed() > LATE + blocked {
                 self.source.shared_late.add(1);
             }
-            self.away.slots.pop_front();
+            let Some(OffloadedBatch { acks, behind, .. }) = self.away.slots.pop_front() else {
+                break;
+            };
+            // Those of the open batch are not for this one.
+            let open = self.owed.replace_open(acks);
             self.take_back(*studied, now);
+            self.owed.replace_open(behind);
+            self.owed.hand(AppendOutcome::Nothing);
+            self.owed.replace_open(open);
         }
     }
 
@@ -311,7 +334,7 @@ impl BatchWriter {
             .study
             .go_on(&mut own.task.open, events, None, own.task.now);
         own.took += began.elapsed();
-        if whole && own.task.open.studied < own.task.open.rows.len() {
+        if whole && own.task.open.studied < own.task.open.unstudied() {
             return true;
         }
         if whole {

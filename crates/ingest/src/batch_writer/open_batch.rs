@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use inrush_event::{Anomalies, BatchBuilder, Counter, Span, Timestamp, instant_now};
+use inrush_event::{Anomalies, BatchBuilder, Counter, Record, Span, Timestamp, instant_now};
 
 use super::decoded::AppendedTexts;
 use super::tally::BatchTally;
@@ -17,6 +17,13 @@ pub(super) struct FramedEvent {
     /// Index of [`BatchBuilder::peer`].
     pub(super) peer: u32,
     pub(super) anomalies: Anomalies,
+}
+
+/// An event that its source has decoded, and that is studied later.
+pub(super) struct UnstudiedEvent {
+    pub(super) record: Record,
+    /// True if its header is to be read: packs are asked about it.
+    pub(super) parses: bool,
 }
 
 /// A batch that is not frozen.
@@ -35,9 +42,11 @@ pub struct OpenBatch {
     pub(super) routing: Option<BatchRouting>,
     /// Events that are not in the builder's rows yet, or were and are not studied as a whole.
     pub(super) rows: Vec<FramedEvent>,
+    /// The same of events that their source has decoded. A source has frames or these.
+    pub(super) decoded: Vec<UnstudiedEvent>,
     /// Texts of its last events that are to be put behind what was read.
     pub(super) texts: AppendedTexts,
-    /// Number of `rows` that were studied.
+    /// Number of `rows` or `decoded` that were studied.
     pub(super) studied: usize,
     /// Bytes of the arena that were read; what comes after them was added by the study.
     read: usize,
@@ -55,6 +64,7 @@ impl OpenBatch {
             held: (0, 0),
             routing: None,
             rows: Vec::new(),
+            decoded: Vec::new(),
             texts: AppendedTexts::default(),
             studied: 0,
             read: 0,
@@ -63,12 +73,22 @@ impl OpenBatch {
 
     /// Events in it.
     pub(super) fn len(&self) -> usize {
-        self.rows.len().max(self.builder.len())
+        self.unstudied().max(self.builder.len())
+    }
+
+    /// Events that are to be studied, or were, later than they were taken in.
+    pub(super) fn unstudied(&self) -> usize {
+        self.rows.len() + self.decoded.len()
     }
 
     /// True if there is no event in it.
     pub(super) fn is_empty(&self) -> bool {
-        self.builder.is_empty() && self.rows.is_empty()
+        self.builder.is_empty() && self.unstudied() == 0
+    }
+
+    /// Puts the texts of its last events into the arena.
+    pub(super) fn settle_texts(&mut self) {
+        self.texts.settle(&mut self.builder, &mut self.decoded);
     }
 
     /// It is studied from now on, and grows no more.

@@ -58,11 +58,12 @@ impl EventPreview {
             peer: open.builder.origin(origin),
             received,
         };
-        let mut intake = FrameIntake::new(&mut open, Some(&mut self.study), &mut self.named, from);
+        let (study, named) = (&mut self.study, &mut self.named);
+        let mut intake = FrameIntake::new(&mut open, study, false, named, from);
         let arena = intake.arena;
         let result = decode(arena, &mut intake);
         intake.end();
-        open.texts.settle(&mut open.builder);
+        open.settle_texts();
         (open.builder.freeze(self.batches), result)
     }
 }

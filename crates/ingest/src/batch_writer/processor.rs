@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use inrush_codec::charset::CharsetConversion;
 use inrush_codec::{Charset, SyslogParser};
-use inrush_event::{Anomalies, Ledger, Origin, Record, Span};
+use inrush_event::{Anomalies, BatchBuilder, Ledger, Origin, Record, Span, Timestamp};
 
-use super::open_batch::OpenBatch;
+use super::open_batch::{FramedEvent, OpenBatch, UnstudiedEvent};
 use super::source::{IngestSettings, IngestSource};
 use super::{RECOGNISE_STEP, SUM_STEP_BYTES, WorkerContext};
 use crate::classification::{BatchClassifier, TimedAssembler};
@@ -81,6 +81,11 @@ impl EventProcessor {
             skew_ns_max: settings.skew_ns_max,
             encoding: settings.encoding,
         }
+    }
+
+    /// True if it does much for each event, also for one about which packs are not asked.
+    pub(super) fn shapes(&self) -> bool {
+        self.encoding.is_some() || self.shaper.is_some()
     }
 
     /// True if texts of its own are appended to a batch. One that outgrows its arena moves into
@@ -221,16 +226,15 @@ impl EventProcessor {
         mut hold: Option<TimedAssembler<'_>>,
         now: Now,
     ) -> bool {
-        let until = open.rows.len().min(open.studied.saturating_add(events));
+        let until = open.unstudied().min(open.studied.saturating_add(events));
         while open.studied < until {
             let end = until.min(open.studied + RECOGNISE_STEP);
             for at in open.studied..end {
-                let row = open.rows[at];
-                let ip = open.builder.origin_at(row.peer).and_then(Origin::ip);
-                let mut record = Record::unparsed(row.span, row.received, row.peer, row.anomalies);
-                let (arena, records) = open.builder.parts();
-                self.parse(arena, &mut record, ip);
-                records.push(record);
+                let record = match open.decoded.get(at) {
+                    Some(event) => self.complete(event, &open.builder),
+                    None => self.framed(open.rows[at], &open.builder),
+                };
+                open.builder.records_mut().push(record);
                 open.tally.add(record.anomalies);
             }
             open.studied = end;
@@ -248,6 +252,38 @@ impl EventProcessor {
             self.sum_up(open, SUM_STEP_BYTES);
         }
         true
+    }
+
+    /// The record of a frame, with its header.
+    #[inline]
+    fn framed(&mut self, row: FramedEvent, builder: &BatchBuilder) -> Record {
+        let mut record = Record::unparsed(row.span, row.received, row.peer, row.anomalies);
+        let ip = builder.origin_at(row.peer).and_then(Origin::ip);
+        self.parse(builder.bytes(), &mut record, ip);
+        record
+    }
+
+    /// The record of a decoded event. What its source gave holds, whatever its header says.
+    fn complete(&mut self, event: &UnstudiedEvent, builder: &BatchBuilder) -> Record {
+        let given = event.record;
+        if !event.parses {
+            return given;
+        }
+        let framed = FramedEvent {
+            span: given.raw,
+            received: given.received,
+            peer: given.peer,
+            anomalies: given.anomalies,
+        };
+        let mut record = self.framed(framed, builder);
+        (record.class, record.extra) = (given.class, given.extra);
+        if given.event_time != Timestamp::NONE {
+            record.event_time = given.event_time;
+        }
+        if !given.host.is_empty() {
+            record.host = given.host;
+        }
+        record
     }
 
     /// Sums up what was taken in, if the queue will write it and it is so many bytes.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use inrush_codec::SyslogOptions;
 use inrush_event::{
-    Delivery, Fate, Feed, FeedNext, Peer, Protocol, SourceInfo, SourceSnapshot, Timestamp,
+    Batch, Delivery, Fate, Feed, FeedNext, Peer, Protocol, SourceInfo, SourceSnapshot, Timestamp,
 };
 use inrush_queue::{DestinationFeed, Durability, QueueOptions};
 use inrush_transport::nodes::NumaNodes;
@@ -97,8 +97,13 @@ impl Bench {
 
     /// With so many workers in the process.
     pub(super) fn of(rules: &str, workers: usize) -> Self {
+        Self::with(rules, workers, in_memory())
+    }
+
+    /// With such a queue.
+    pub(super) fn with(rules: &str, workers: usize, options: QueueOptions) -> Self {
         let ledger = Ledger::new();
-        let log = Log::new(in_memory(), Arc::clone(&ledger));
+        let log = Log::new(options, Arc::clone(&ledger));
         let feed = log.attach(&ledger.destination("out"));
         let source = IngestSource::new("s", settings(rules), &ledger);
         let near = NumaPlacement::new(NumaNodes::of_process(), log.pool());
@@ -169,15 +174,51 @@ impl Bench {
         filtered.get(rule).copied().unwrap_or(0)
     }
 
+    /// Ends the threads that help; there will be no others.
+    pub(super) fn stop_pool(&self) {
+        self.doors.pool_threads.stop();
+    }
+
+    /// Position below which all is as durable as the queue promises.
+    pub(super) fn durable_end(&self) -> u64 {
+        self.doors.log.durable_end()
+    }
+
     /// What reached the queue since the last time, in order: who sent it, and its text.
     pub(super) fn events(&self) -> Vec<(IpAddr, String)> {
+        self.take_events(|batch, record| String::from_utf8_lossy(batch.get(record.raw)).into())
+    }
+
+    /// The same with all that is known of each event.
+    pub(super) fn described(&self) -> Vec<(IpAddr, String)> {
+        self.take_events(|batch, record| {
+            let names = batch.names(record);
+            let texts = [
+                names.index,
+                names.sourcetype,
+                names.product,
+                batch.get(record.host),
+                batch.get(record.app),
+                batch.get(record.raw),
+                batch.get(record.message),
+            ];
+            let texts = texts.map(String::from_utf8_lossy);
+            let (time, odd) = (record.event_time, record.anomalies);
+            format!(
+                "{texts:?} {time:?} {odd:?} {:?} {}",
+                record.format, record.pri
+            )
+        })
+    }
+
+    fn take_events(&self, told: impl Fn(&Batch, &Record) -> String) -> Vec<(IpAddr, String)> {
         let mut events = Vec::new();
         while let FeedNext::Batch(Delivery {
             position, batch, ..
         }) = self.feed.next(Duration::ZERO)
         {
-            let text = |record: &Record| String::from_utf8_lossy(batch.get(record.raw)).into();
-            let event = |record: &Record| (batch.peer(record).unwrap().ip, text(record));
+            let ip = |record: &Record| batch.peer(record).unwrap().ip;
+            let event = |record: &Record| (ip(record), told(&batch, record));
             events.extend(batch.records().iter().map(event));
             let all = 0..batch.len() as u32;
             self.feed.settle(position, all, Fate::Delivered);

@@ -256,6 +256,12 @@ fn is_final(builder: &BatchBuilder, class: ClassId) -> bool {
         .is_some_and(|class| class.is_final())
 }
 
+/// True if the sender waits for an answer, and gets it once an event is durable.
+fn is_answered(origin: Option<&Origin>) -> bool {
+    let peer = origin.and_then(Origin::peer);
+    peer.is_some_and(|peer| peer.protocol.is_answered())
+}
+
 /// Recognises the events of one source in one worker.
 pub struct BatchClassifier {
     recognition: ClassifierContext,
@@ -443,7 +449,7 @@ impl BatchClassifier {
                 return later.push(at);
             }
             self.part = Some(number);
-            self.saw_part = true;
+            self.saw_part |= !is_answered(builder.origin_at(record.peer));
             if let Some((groups, now)) = &mut round.hold
                 && self.hold(builder, &record, groups, *now) != PartOutcome::Not
             {
@@ -498,12 +504,7 @@ impl BatchClassifier {
         now: Instant,
     ) -> PartOutcome {
         let origin = builder.origin_at(record.peer);
-        let is_answered = |origin: &Origin| {
-            origin
-                .peer()
-                .is_some_and(|peer| peer.protocol.is_answered())
-        };
-        let origin = origin.filter(|origin| !is_answered(origin));
+        let origin = origin.filter(|_| !is_answered(origin));
         let (Some(number), Some(origin)) = (self.part, origin.cloned()) else {
             return PartOutcome::Not;
         };

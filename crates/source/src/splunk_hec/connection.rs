@@ -616,6 +616,15 @@ impl AnsweringConnection for HecConnection {
         }
     }
 
+    fn room_bytes_min(&self) -> usize {
+        match &self.stage {
+            RequestStage::Body(request) if GatheredBytes::is_for(request.kept) => {
+                limits::READ_BYTES_MIN
+            }
+            _ => 0,
+        }
+    }
+
     fn asks_for_room(&self) -> bool {
         true
     }

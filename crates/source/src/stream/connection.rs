@@ -31,6 +31,11 @@ pub(crate) trait AnsweringConnection: StreamDecoder + Send {
         connection.read(room, cipher)
     }
 
+    /// Bytes of room that a read needs, at least.
+    fn room_bytes_min(&self) -> usize {
+        0
+    }
+
     /// True if it asks for room in the queue itself, and is read without.
     fn asks_for_room(&self) -> bool {
         false
@@ -114,6 +119,12 @@ impl ConnectionDecoder {
             Self::Silent(_) => connection.read(room, cipher),
             Self::Answering(answering) => answering.receive(connection, room, cipher),
         }
+    }
+
+    /// Bytes of room that a read needs, at least.
+    fn room_bytes_min(&self) -> usize {
+        self.answering()
+            .map_or(0, AnsweringConnection::room_bytes_min)
     }
 
     /// True if it asks for room in the queue itself.
@@ -201,7 +212,7 @@ pub(super) fn read(
     cipher: &mut [u8],
     now: Now,
 ) -> StreamRead {
-    let space = writer.begin_read(buffer, now);
+    let space = writer.begin_read(buffer, buffer.decoder.room_bytes_min(), now);
     let outcome = buffer.decoder.receive(connection, space, cipher);
     match outcome {
         StreamRead::Data(n) | StreamRead::Drained(n) => {
