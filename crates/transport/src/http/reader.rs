@@ -57,7 +57,7 @@ impl BodyReader {
     pub fn new(length: BodyLength, gzip: bool, bytes_max: u64, ratio_max: u64) -> Self {
         Self {
             framing: BodyDecoder::new(length),
-            gunzip: gzip.then(|| Box::<GzipStream>::default()),
+            gunzip: gzip.then(Box::<GzipStream>::default),
             bytes: 0,
             bytes_max,
             ratio_max,
