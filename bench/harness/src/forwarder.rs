@@ -85,6 +85,7 @@ impl ForwarderRun {
             wire: Wire::Hec(HecRequests {
                 events: 50,
                 gzip: false,
+                raw: false,
             }),
             connections,
             size: EVENT_BYTES,

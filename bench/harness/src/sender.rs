@@ -29,6 +29,9 @@ pub struct HecRequests {
     pub events: u64,
     /// True if bodies are compressed.
     pub gzip: bool,
+    /// True if lines go to the raw endpoint.
+    #[serde(default)]
+    pub raw: bool,
 }
 
 /// The token of collectors that are measured.
@@ -172,6 +175,7 @@ fn words(target: String, shape: &LoadShape, amount: Amount, file: Option<&Path>)
         Wire::Hec(requests) => {
             words.push(format!("--events-per-request={}", requests.events));
             words.extend(requests.gzip.then(|| "--gzip".to_owned()));
+            words.extend(requests.raw.then(|| "--raw".to_owned()));
         }
         Wire::Tcp | Wire::Udp => {}
     }

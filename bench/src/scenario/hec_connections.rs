@@ -41,6 +41,7 @@ const HEALTH: &[u8] = b"GET /services/collector/health HTTP/1.1\r\nHost: bench\r
 const ONE_EVENT: HecRequests = HecRequests {
     events: 1,
     gzip: false,
+    raw: false,
 };
 
 /// Runs it.

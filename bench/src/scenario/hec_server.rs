@@ -25,6 +25,7 @@ pub(super) const LOADS: [HecLoad; 3] = [
         requests: HecRequests {
             events: 50,
             gzip: false,
+            raw: false,
         },
         limit_us: 2.0,
     },
@@ -32,6 +33,7 @@ pub(super) const LOADS: [HecLoad; 3] = [
         requests: HecRequests {
             events: 500,
             gzip: false,
+            raw: false,
         },
         limit_us: 1.5,
     },
@@ -39,6 +41,7 @@ pub(super) const LOADS: [HecLoad; 3] = [
         requests: HecRequests {
             events: 50,
             gzip: true,
+            raw: false,
         },
         limit_us: 8.0,
     },
@@ -65,7 +68,7 @@ impl HecLoad {
     }
 
     pub(super) fn words(&self) -> String {
-        let HecRequests { events, gzip } = self.requests;
+        let HecRequests { events, gzip, .. } = self.requests;
         let gzip = if gzip { ", gzip in and out" } else { "" };
         format!("8 conn, 1,024 B, {events} a request{gzip}")
     }

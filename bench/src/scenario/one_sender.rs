@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use inrush_harness::http;
 use inrush_harness::lab::BenchHarness;
 use inrush_harness::measure::{Cell, RunResult, ScenarioCheck, ScenarioResult};
-use inrush_harness::sender::{Amount, LoadShape, Wire};
+use inrush_harness::sender::{Amount, HEC_TOKEN, HecRequests, LoadShape, Wire};
 use inrush_harness::stats::{Spread, median};
 use inrush_harness::subject::{BenchSubject, Inrush, User};
 use serde_json::Value;
@@ -33,7 +33,32 @@ const ORDERED_EVENTS: u64 = 100_000_000;
 /// Of the batches that other cores studied, this part may have been late: p99.
 const LATE_MAX: f64 = 0.01;
 
+/// What two workers must take of one HEC connection, in terms of one: its client waits for each
+/// answer, so that they are only to be no slower.
+const HEC_GAIN_MIN: f64 = 0.95;
+
+/// Lines, recognised and changed; and objects, which are neither, so that nothing is lent.
+const HEC: [(HecRequests, &str); 2] = [
+    (
+        HecRequests {
+            events: 5000,
+            gzip: false,
+            raw: true,
+        },
+        TEMPLATE,
+    ),
+    (
+        HecRequests {
+            events: 5000,
+            gzip: false,
+            raw: false,
+        },
+        PLAIN,
+    ),
+];
+
 const TEMPLATE: &str = include_str!("../../inrush/one-sender.yaml");
+const PLAIN: &str = include_str!("../../inrush/one-sender-plain.yaml");
 const ORDER: &str = include_str!("../../inrush/one-sender-order.yaml");
 
 const SHAPE: LoadShape = LoadShape {
@@ -59,17 +84,48 @@ pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
             burst,
             ..SHAPE
         };
-        let (cells, late) = pair(lab, &shape)?;
+        let (cells, late) = pair(lab, &heavy(TEMPLATE), &shape)?;
         let rates = cells.iter().map(|cell| cell.rate().map(|rate| rate.median));
         let rates: Vec<f64> = rates.collect::<Option<_>>().context("no rate")?;
         tcp_rate = rates[0];
-        scenario.checks.push(gain(&cells, wire));
+        scenario.checks.push(gain(&cells, GAIN_MIN));
         scenario.checks.push(late_check(&late, wire));
+        scenario.checks.extend(cells.iter().map(Cell::accounts));
+        scenario.cells.extend(cells);
+    }
+    for (requests, template) in HEC {
+        let wire = Wire::Hec(requests);
+        let shape = LoadShape { wire, ..SHAPE };
+        let (cells, _) = pair(lab, &heavy(template), &shape)?;
+        scenario.checks.push(gain(&cells, HEC_GAIN_MIN));
         scenario.checks.extend(cells.iter().map(Cell::accounts));
         scenario.cells.extend(cells);
     }
     scenario.ended = lab.scenario(shows).ended;
     Ok(scenario)
+}
+
+/// The source for a kind of load, as a line of a configuration.
+fn source(wire: Wire) -> String {
+    match wire {
+        Wire::Hec(HecRequests { raw, .. }) => format!(
+            "hec: {{ type: splunk_hec, listen: \"127.0.0.1:0\", \
+             tokens: [{{ token: {HEC_TOKEN}, index: main, packs: {raw} }}] }}"
+        ),
+        Wire::Tcp | Wire::Udp | Wire::Tls => {
+            let scheme = wire.scheme();
+            format!("syslog: {{ type: syslog, listen: [\"{scheme}://127.0.0.1:0\"] }}")
+        }
+    }
+}
+
+/// The load in words.
+fn words(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Hec(HecRequests { raw: true, .. }) => "hec, lines",
+        Wire::Hec(_) => "hec, objects",
+        Wire::Tcp | Wire::Udp | Wire::Tls => wire.scheme(),
+    }
 }
 
 /// The configuration with so many transforms that what the sender costs, on the same two cores, is
@@ -86,16 +142,16 @@ fn heavy(template: &str) -> String {
 }
 
 /// One worker and two by turns, and the part of the lent batches that were late with two.
-fn pair(lab: &BenchHarness, shape: &LoadShape) -> Result<([Cell; 2], Vec<f64>)> {
-    let load = format!("{}, one sender, 800 B", shape.wire.scheme());
+fn pair(lab: &BenchHarness, template: &str, shape: &LoadShape) -> Result<([Cell; 2], Vec<f64>)> {
+    let load = format!("{}, one sender, 800 B", words(shape.wire));
     let mut cells = [1, 2]
         .map(|workers| Cell::new(format!("inrush, workers: {workers}"), load.clone(), vec![]));
     let (mut rounds, mut late) = (0, Vec::new());
     while go_on(lab, rounds, rounds) {
         rounds += 1;
         for (cell, workers) in cells.iter_mut().zip(["1", "2"]) {
-            let template = heavy(TEMPLATE).replace("@WORKERS@", workers);
-            let template = template.replace("@LISTEN@", shape.wire.scheme());
+            let template = template.replace("@WORKERS@", workers);
+            let template = template.replace("@SOURCE@", &source(shape.wire));
             let mut inrush = lab.start_inrush(&template, None, User::Ours)?;
             let seconds = Amount::Seconds(lab.terms.seconds.ceil() as u64);
             let run = lab.measure(&mut inrush, None, shape, seconds, None)?;
@@ -121,14 +177,14 @@ fn rate(run: &RunResult) -> f64 {
 }
 
 /// Each run with two workers beside the run with one that came before it.
-fn gain(cells: &[Cell; 2], wire: Wire) -> ScenarioCheck {
+fn gain(cells: &[Cell; 2], least: f64) -> ScenarioCheck {
     let pairs = cells[0].runs.iter().zip(&cells[1].runs);
     let gains: Vec<f64> = pairs.map(|(one, two)| rate(two) / rate(one)).collect();
     let spread = Spread::of(&gains);
     ScenarioCheck::new(
         format!(
-            "two workers take {GAIN_MIN} × what one does ({})",
-            wire.scheme()
+            "two workers take {least} × what one does ({})",
+            cells[0].load
         ),
         spread.map_or("no figure".to_owned(), |s| {
             format!(
@@ -136,7 +192,7 @@ fn gain(cells: &[Cell; 2], wire: Wire) -> ScenarioCheck {
                 s.median, s.min, s.max, s.n
             )
         }),
-        spread.is_some_and(|spread| spread.median >= GAIN_MIN),
+        spread.is_some_and(|spread| spread.median >= least),
     )
 }
 

@@ -17,6 +17,7 @@ pub(super) fn plan(bench: &TableBench<'_>) -> TablePlan {
     let wire = Wire::Hec(HecRequests {
         events: 50,
         gzip: false,
+        raw: false,
     });
     let load = |run: &ForwarderRun| NamedLoad {
         name: run.name(),
