@@ -6,9 +6,12 @@ use std::process::Command;
 
 use inrush_tests::*;
 
+/// An answer: its status, and how its body begins.
+type ProbeAnswer = (u16, &'static str);
+
 /// What is asked, and the answers with a plain token and with one that acknowledges; `None`: the
-/// same. An answer is a status and how its body begins.
-const WANTED: &[(&str, (u16, &str), Option<(u16, &str)>)] = &[
+/// same.
+const WANTED: &[(&str, ProbeAnswer, Option<ProbeAnswer>)] = &[
     ("health", (200, HEALTHY), None),
     ("health/1.0", (200, HEALTHY), None),
     ("health HEAD", (200, "HTTP/1.1 200"), None),
@@ -98,10 +101,10 @@ const NO_ACK: &str = r#"{"text":"ACK is disabled","code":14}"#;
 const FIELDS_0: &str =
     r#"{"text":"Error in handling indexed fields","code":15,"invalid-event-number":0}"#;
 const NOT_FOUND: &str = r#"{"text":"The requested URL was not found on this server.","code":404}"#;
-const NO_CHANNEL: (u16, &str) = (400, r#"{"text":"Data channel is missing","code":10}"#);
-const BAD_CHANNEL: (u16, &str) = (400, r#"{"text":"Invalid data channel","code":11}"#);
-const WITH_ID: (u16, &str) = (200, r#"{"text":"Success","code":0,"ackId":"#);
-const UNKNOWN: (u16, &str) = (
+const NO_CHANNEL: ProbeAnswer = (400, r#"{"text":"Data channel is missing","code":10}"#);
+const BAD_CHANNEL: ProbeAnswer = (400, r#"{"text":"Invalid data channel","code":11}"#);
+const WITH_ID: ProbeAnswer = (200, r#"{"text":"Success","code":0,"ackId":"#);
+const UNKNOWN: ProbeAnswer = (
     200,
     r#"{"acks":{"0":false,"1":false,"2":false,"3":false,"9":false}}"#,
 );
