@@ -29,6 +29,9 @@ pub struct ClassInfo {
     pub fields: Vec<(String, String)>,
     /// True if the receive time counts instead of the event's.
     pub received_time: bool,
+    /// Vendor and product that its source says to send its events, until rules were asked about
+    /// them. It is not kept on disk.
+    pub hint: Option<(String, String)>,
 }
 
 impl ClassInfo {

@@ -10,7 +10,7 @@ use inrush_event::SourceInfo;
 
 use crate::batch_writer::source::IngestSettings;
 use crate::classification::{self, ClassifierContext};
-use crate::hostname::HostNames;
+use crate::hostname::{HostNames, ReverseNames};
 use crate::options::EnrichmentOptions;
 use crate::transform::{FailureCounters, TransformRules};
 
@@ -29,6 +29,8 @@ pub struct Enrichment {
     pub failures: FailureCounters,
     /// The names of senders, if they are wanted. Only who receives has them.
     pub names: Option<Arc<HostNames>>,
+    /// The names that DNS has for senders.
+    pub dns: Arc<ReverseNames>,
 }
 
 impl Enrichment {
@@ -62,6 +64,7 @@ impl Enrichment {
             shape: shape.map(Arc::new),
             failures,
             names: None,
+            dns: ReverseNames::new(&options.hosts.reverse_dns, before.map(|one| &one.dns)),
         })
     }
 
@@ -73,7 +76,7 @@ impl Enrichment {
         let names = before.and_then(|before| before.names.as_deref());
         let known = Self::load(options, before)?;
         let failed = |error| vec![format!("hosts: names cannot be looked up: {error}")];
-        let names = HostNames::open(options, names).map_err(failed)?;
+        let names = HostNames::open(options, &known.dns, names).map_err(failed)?;
         Ok(Self { names, ..known })
     }
 

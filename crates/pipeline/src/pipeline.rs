@@ -208,6 +208,7 @@ impl Topology {
             live_sources: Mutex::default(),
             live_stores: Mutex::default(),
             live_names: Mutex::default(),
+            live_dns: Mutex::default(),
             services,
             zones: ZonesFile::open(&config.data_dir),
             given_up,
@@ -232,6 +233,7 @@ impl Topology {
         let sources = graph.sources.iter();
         let sources = sources.map(|running| Arc::clone(&running.source)).collect();
         *topology::lock(&self.live_names) = graph.recognition.names.clone();
+        *topology::lock(&self.live_dns) = Some(Arc::clone(&graph.recognition.dns));
         *topology::lock(&self.live_stores) = stores;
         *topology::lock(&self.live_sources) = sources;
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use inrush_config::{Config, SourceConfig};
 use inrush_event::{Counter, Ledger, LedgerSnapshot, Timestamp};
 use inrush_ingest::enrichment::Enrichment;
-use inrush_ingest::hostname::HostNames;
+use inrush_ingest::hostname::{HostNames, ReverseNames};
 use inrush_ingest::timezone::ZonesFile;
 use inrush_ingest::unclassified::UnclassifiedTable;
 use inrush_queue::Log;
@@ -91,6 +91,8 @@ pub struct Topology {
     pub live_stores: Mutex<Vec<(String, Arc<StoreSlot>)>>,
     /// The names of senders, for those who must not wait for the graph.
     pub live_names: Mutex<Option<Arc<HostNames>>>,
+    /// The names that DNS has for senders, for the same.
+    pub live_dns: Mutex<Option<Arc<ReverseNames>>>,
     /// Parts that all sources share.
     pub services: Arc<SourceServices>,
     /// File of the time zones guessed for senders; it is written once a minute and at the stop.
@@ -146,6 +148,11 @@ impl Topology {
     /// Names of senders, without waiting for the graph; `None` if they are not wanted.
     pub fn live_names(&self) -> Option<Arc<HostNames>> {
         lock(&self.live_names).clone()
+    }
+
+    /// The names that DNS has for senders, without waiting for the graph.
+    pub fn live_dns(&self) -> Option<Arc<ReverseNames>> {
+        lock(&self.live_dns).clone()
     }
 
     /// Kinds of events that no rule recognised.

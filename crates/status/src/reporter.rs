@@ -269,6 +269,9 @@ impl Admin for StatusReporter {
         if let Some(names) = self.topology.live_names() {
             names.metrics(&mut page);
         }
+        if let Some(dns) = self.topology.live_dns() {
+            dns.metrics(&mut page);
+        }
         metrics::queue(&mut page, &self.topology.log);
         metrics::cpu(&mut page);
         for (name, store) in &self.topology.live_stores() {

@@ -35,6 +35,7 @@ mod hec_recorded;
 mod hec_room;
 mod hec_server;
 mod hec_tls;
+mod hec_tokens;
 mod hec_tools;
 mod hostile;
 mod hosts;

@@ -41,6 +41,7 @@ impl Client {
             sourcetype: [b"one", b"two"][span.len() % 2],
             source: b"",
             recognised: kind != b'x' && kind != b'j',
+            product: None,
         };
         self.events += 1;
         if kind == b'j' {

@@ -43,9 +43,27 @@ pub struct DecodedNames<'a> {
     pub source: &'a [u8],
     /// True if packs are asked about the event, whose names hold where none recognises it.
     pub recognised: bool,
+    /// Vendor and product that packs are told, if it is known who sends it.
+    pub product: Option<(&'a str, &'a str)>,
 }
 
-impl DecodedNames<'_> {
+impl<'a> DecodedNames<'a> {
+    /// The same without names: what its events have with them.
+    fn bare(&self) -> Self {
+        Self {
+            recognised: self.recognised,
+            product: self.product,
+            ..Self::default()
+        }
+    }
+
+    /// Text of the product, in three parts.
+    fn product_parts(&self) -> [&'a [u8]; 3] {
+        let parts =
+            |(vendor, product): (&'a str, &'a str)| [vendor.as_bytes(), b"/", product.as_bytes()];
+        self.product.map_or([b"", b"", b""], parts)
+    }
+
     fn all(&self) -> [(ExtraKey, &[u8]); 3] {
         [
             (ExtraKey::Index, self.index),
@@ -65,6 +83,7 @@ impl DecodedNames<'_> {
                 true => EventText::ByFormat,
                 false => EventText::Message,
             },
+            hint: (self.product).map(|(vendor, product)| (vendor.to_owned(), product.to_owned())),
             ..ClassInfo::default()
         }
     }
@@ -90,8 +109,8 @@ pub(super) struct NamedClasses {
     seen: bool,
     /// Batch of the last event that packs are asked about.
     asked: Option<u64>,
-    /// The class without names, for events that have them with them.
-    nameless: Arc<ClassInfo>,
+    /// Classes without names, for events that have them with them: one for each product.
+    bare: Vec<Arc<ClassInfo>>,
 }
 
 impl NamedClasses {
@@ -129,9 +148,23 @@ impl NamedClasses {
             self.key.extend_from_slice(name);
         }
         self.key.push(u8::from(names.recognised));
+        for part in names.product_parts() {
+            self.key.extend_from_slice(part);
+        }
         let id = self.find(names, classes);
         self.last = id;
         id
+    }
+
+    /// The class of events that have their names with them.
+    fn bare(&mut self, names: DecodedNames<'_>, classes: &mut ClassList) -> ClassId {
+        let wanted = names.bare().class();
+        let known = self.bare.iter().position(|class| **class == wanted);
+        let at = known.unwrap_or_else(|| {
+            self.bare.push(Arc::new(wanted));
+            self.bare.len() - 1
+        });
+        classes.number(&self.bare[at])
     }
 
     fn find(&mut self, names: DecodedNames<'_>, classes: &mut ClassList) -> Option<ClassId> {
@@ -172,7 +205,15 @@ impl NamedClasses {
             rest = left.unwrap_or_default();
             left.is_some()
         });
-        same && *rest == [u8::from(names.recognised)]
+        let Some((recognised, mut rest)) = rest.split_first().filter(|_| same) else {
+            return false;
+        };
+        let same = names.product_parts().iter().all(|part| {
+            let left = rest.strip_prefix(*part);
+            rest = left.unwrap_or_default();
+            left.is_some()
+        });
+        same && rest.is_empty() && *recognised == u8::from(names.recognised)
     }
 }
 
@@ -305,7 +346,7 @@ impl FrameIntake<'_> {
         match self.named.id(names, self.classes) {
             Some(id) => event.record.class = id,
             None => {
-                event.record.class = self.classes.number(&self.named.nameless);
+                event.record.class = self.named.bare(names, self.classes);
                 event.append(AppendedPart::Extra, |out| {
                     for (key, name) in names.all() {
                         if !name.is_empty() {

@@ -248,12 +248,15 @@ fn guessed_zone(record: &Record) -> Option<TimeZone> {
     guessed.then(|| Offset::from_seconds(seconds).ok().map(TimeZone::fixed))?
 }
 
-/// True if the source gave its events that class for good.
-fn is_final(builder: &BatchBuilder, class: ClassId) -> bool {
-    let class = usize::from(class.0).checked_sub(1);
-    class
-        .and_then(|index| builder.classes().get(index))
-        .is_some_and(|class| class.is_final())
+/// The class that a source gave an event, if it gave one.
+fn given_class(builder: &BatchBuilder, class: ClassId) -> Option<&ClassInfo> {
+    let index = usize::from(class.0).checked_sub(1)?;
+    builder.classes().get(index).map(|class| &**class)
+}
+
+/// Vendor and product that a source says to send the events of a class.
+fn hint_of(builder: &BatchBuilder, class: ClassId) -> Option<&(String, String)> {
+    given_class(builder, class)?.hint.as_ref()
 }
 
 /// True if the sender waits for an answer, and gets it once an event is durable.
@@ -429,15 +432,16 @@ impl BatchClassifier {
     fn one(&mut self, builder: &mut BatchBuilder, at: usize, round: &mut ClassificationPass<'_>) {
         let mut record = builder.records()[at];
         let given = record.class;
-        if given != ClassId::UNCLASSIFIED && is_final(builder, given) {
+        if given_class(builder, given).is_some_and(ClassInfo::is_final) {
             return;
         }
         let sender = builder.peer_at(record.peer).map(|peer| peer.ip);
+        let hint = hint_of(builder, given).or(self.recognition.product.as_ref());
         let guessed = guessed_zone(&record);
         let place = EventOrigin {
             sender,
             listener: &self.recognition.listener,
-            hint: (self.recognition.product.as_ref()).map(|(v, p)| (v.as_str(), p.as_str())),
+            hint: hint.map(|(v, p)| (v.as_str(), p.as_str())),
             zone: guessed.as_ref().unwrap_or(&self.recognition.zone),
         };
         let (verdict, append) = self

@@ -43,9 +43,9 @@ use crate::now::Now;
 use crate::options::{EnrichmentOptions, HostsOptions};
 use host::{is_name, is_nameless, is_same_host};
 use learned::{LearnedNames, NameLookup};
-use reverse::ReverseDns;
 
 pub use namer::Namer;
+pub use reverse::{ReverseDns, ReverseNames};
 
 /// Senders whose names are known, at most, of either kind: as many as are listed of a source.
 const SENDERS_MAX: usize = 65_536;
@@ -87,6 +87,7 @@ impl HostNames {
     /// The thread that asks DNS cannot be started.
     pub fn open(
         all: EnrichmentOptions<'_>,
+        dns: &ReverseNames,
         before: Option<&Self>,
     ) -> io::Result<Option<Arc<Self>>> {
         let options = all.hosts.clone();
@@ -98,17 +99,12 @@ impl HostNames {
         let remembered = options
             .remember_names
             .then(|| known.unwrap_or_else(|| Arc::new(open_remembered(all.data_dir, &options))));
-        let same = |one: &&Self| one.options.reverse_dns == options.reverse_dns;
-        let reverse = match before.filter(same).and_then(|one| one.reverse.clone()) {
-            _ if !options.reverse_dns.enabled => None,
-            Some(known) => Some(known),
-            None => Some(ReverseDns::start(&options.reverse_dns)?),
-        };
+        let reverse = options.reverse_dns.enabled.then(|| dns.open());
         let given = before.map(|one| Arc::clone(&one.given));
         Ok(Some(Arc::new(Self {
             options,
             remembered,
-            reverse,
+            reverse: reverse.transpose()?,
             given: given.unwrap_or_default(),
         })))
     }
@@ -161,9 +157,6 @@ impl HostNames {
         }
         if let Some(remembered) = &self.remembered {
             page.add(Metric::NamesRemembered, vec![], remembered.len() as f64);
-        }
-        if let Some(reverse) = &self.reverse {
-            reverse.metrics(page);
         }
     }
 }

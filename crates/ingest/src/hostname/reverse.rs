@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
+use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::sync::mpsc::{self, SyncSender};
@@ -117,8 +118,58 @@ impl DnsCache {
     }
 }
 
+/// Names that DNS has for senders, for whoever wants them: the first who does starts the thread
+/// that asks.
+pub struct ReverseNames {
+    options: ReverseDnsOptions,
+    running: Mutex<Option<Arc<ReverseDns>>>,
+}
+
+impl ReverseNames {
+    /// By these options, whether or not they are enabled; those of `before` go on if they are the
+    /// same.
+    pub(crate) fn new(options: &ReverseDnsOptions, before: Option<&Arc<Self>>) -> Arc<Self> {
+        let options = ReverseDnsOptions {
+            enabled: true,
+            ..options.clone()
+        };
+        let same = before.filter(|before| before.options == options);
+        same.cloned().unwrap_or_else(|| {
+            Arc::new(Self {
+                options,
+                running: Mutex::default(),
+            })
+        })
+    }
+
+    /// Starts to look up, or joins those who do.
+    ///
+    /// # Errors
+    /// The thread that asks DNS cannot be started.
+    pub fn open(&self) -> io::Result<Arc<ReverseDns>> {
+        let mut running = self.running();
+        if let Some(known) = &*running {
+            return Ok(Arc::clone(known));
+        }
+        let started = ReverseDns::start(&self.options)?;
+        *running = Some(Arc::clone(&started));
+        Ok(started)
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Arc<ReverseDns>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the metrics of look-ups to a page of `/metrics`, if there are any.
+    pub fn metrics(&self, page: &mut MetricsPage) {
+        if let Some(running) = &*self.running() {
+            running.metrics(page);
+        }
+    }
+}
+
 /// Looks senders up.
-pub(super) struct ReverseDns {
+pub struct ReverseDns {
     answers: Arc<DnsCache>,
     /// The resolver ends when this does.
     orders: Option<SyncSender<IpAddr>>,
@@ -130,7 +181,7 @@ impl ReverseDns {
     ///
     /// # Errors
     /// The kernel has no thread or descriptor left.
-    pub(super) fn start(options: &ReverseDnsOptions) -> io::Result<Arc<Self>> {
+    fn start(options: &ReverseDnsOptions) -> io::Result<Arc<Self>> {
         let (orders, inbox) = mpsc::sync_channel(WAITING_MAX);
         let answers = Arc::new(DnsCache::new());
         let waker = resolver::start(options, inbox, Arc::clone(&answers))?;
@@ -142,7 +193,7 @@ impl ReverseDns {
     }
 
     /// The name of a sender, if it is known. If it is not, or no more for certain, DNS is asked.
-    pub(super) fn get(&self, sender: IpAddr, now: Instant) -> Option<Arc<str>> {
+    pub fn get(&self, sender: IpAddr, now: Instant) -> Option<Arc<str>> {
         let mut ordered = false;
         let name = self.answers.get(sender, now, || {
             let orders = self.orders.as_ref();
@@ -155,7 +206,7 @@ impl ReverseDns {
         name
     }
 
-    pub(super) fn metrics(&self, page: &mut MetricsPage) {
+    fn metrics(&self, page: &mut MetricsPage) {
         let DnsCache {
             found,
             none,
@@ -176,6 +227,12 @@ impl ReverseDns {
         page.add(Metric::ReverseDnsDropped, vec![], dropped.get() as f64);
         let known = self.answers.state().by_sender.len();
         page.add(Metric::ReverseDnsSenders, vec![], known as f64);
+    }
+}
+
+impl fmt::Debug for ReverseDns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReverseDns").finish_non_exhaustive()
     }
 }
 

@@ -80,5 +80,6 @@ fn class(fields: &mut FieldReader<'_>) -> Option<ClassInfo> {
         text: *EventText::ALL.get(usize::from(event_text))?,
         fields: pairs.collect::<Option<_>>()?,
         received_time: received != 0,
+        hint: None,
     })
 }

@@ -158,6 +158,7 @@ impl EventTaker<'_, '_> {
             sourcetype: or(&sourcetype, &defaults.sourcetype),
             source: or(&source, &defaults.source),
             recognised: false,
+            product: None,
         };
         let (value, span) = match envelope.event {
             EventValue::Text(text) => (
@@ -222,12 +223,13 @@ impl EventTaker<'_, '_> {
     }
 }
 
-fn names_of<'n>(token: &HecToken, defaults: &'n EventDefaults) -> DecodedNames<'n> {
+fn names_of<'n>(token: &'n HecToken, defaults: &'n EventDefaults) -> DecodedNames<'n> {
     DecodedNames {
         index: &defaults.index,
         sourcetype: &defaults.sourcetype,
         source: &defaults.source,
         recognised: token.packs,
+        product: token.product(),
     }
 }
 

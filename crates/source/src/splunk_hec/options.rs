@@ -1,5 +1,12 @@
 //! Options of an HTTP Event Collector. Their doc comments are the reference page, and the order of
 //! fields is its order.
+//!
+//! # What it guarantees
+//! * What `validate` lets pass can be started: tokens differ, and expressions and names are sound.
+//!   Files of tokens and certificates are looked at by the start alone.
+//!
+//! # Limits
+//! A token has [`TOKEN_BYTES_MIN`] characters at least. Defaults are Splunk's where it has any.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -152,11 +159,29 @@ pub struct RawOptions {
     /// before. Default: each line is an event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multiline: Option<String>,
+    /// The product whose lines come, as `vendor/product`: packs are told, where rules alone cannot
+    /// tell. The token needs `packs: true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^[^/]+/[^/]+$"), extend("examples" = ["cisco/esa"]))]
+    pub product: Option<String>,
 }
 
 impl RawOptions {
     fn is_default(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Checks its product; in words what is wrong with it.
+    fn check_product(&self, packs: bool) -> Result<(), String> {
+        let Some(product) = &self.product else {
+            return Ok(());
+        };
+        let parts: Vec<&str> = product.split('/').collect();
+        match parts[..] {
+            _ if !packs => Err("only packs ask for it; set `packs: true` too".to_owned()),
+            [vendor, product] if !vendor.is_empty() && !product.is_empty() => Ok(()),
+            _ => Err("write it as `vendor/product`, for example cisco/esa".to_owned()),
+        }
     }
 
     /// The rule for first lines, compiled.
@@ -189,6 +214,9 @@ pub enum HostRule {
     /// The address of the sender, or its name where `hosts` looks names up.
     #[default]
     Ip,
+    /// The name that DNS has for the address of the sender, asked as `hosts.reverse_dns` says,
+    /// which need not be enabled. No event waits: before an answer it is the address.
+    Dns,
     /// The first address in `X-Forwarded-For`, where one of `stream.trusted_proxies` sends it.
     Proxied,
     /// The `Host` field of the request.
@@ -306,6 +334,9 @@ impl SourceOptions for SplunkHecSource {
             }
             if let Err(words) = token.raw.first_line() {
                 return problem("raw.multiline", words);
+            }
+            if let Err(words) = token.raw.check_product(token.packs) {
+                return problem("raw.product", words);
             }
             let secret = match (&token.token, &token.token_file) {
                 (Some(secret), None) => secret.expose(),

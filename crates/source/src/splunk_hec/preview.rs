@@ -190,7 +190,7 @@ impl HecPreview {
         let token = chosen(&options, request.token)?;
         let secret = token.token.as_ref().map_or("", Secret::expose);
         let (token_host, listen) = (token.host, options.listen());
-        let settings = HecSettings::new(&options, Path::new(""), None)?;
+        let settings = HecSettings::new(&options, Path::new(""), None, None)?;
         let path = match request.raw {
             true => "raw",
             false => "event",

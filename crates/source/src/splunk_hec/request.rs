@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use inrush_codec::hec::{EnvelopeTime, HecAnswer, epoch};
-use inrush_event::Timestamp;
+use inrush_event::{Timestamp, instant_now};
 use inrush_transport::http::head::RequestHead;
 
 use super::acks::ChannelId;
@@ -238,6 +238,11 @@ fn defaults(
     let host = match token.host {
         _ if !query.host.is_empty() => query.host,
         HostRule::Ip => Vec::new(),
+        HostRule::Dns => {
+            let dns = settings.dns.as_ref();
+            let name = dns.and_then(|dns| dns.get(peer, instant_now()));
+            name.map_or_else(Vec::new, |name| name.as_bytes().to_vec())
+        }
         HostRule::Header => head.field("host").unwrap_or_default().to_vec(),
         HostRule::Proxied => {
             let believed = settings.proxies.iter().any(|one| one.contains(peer));

@@ -80,7 +80,7 @@ pub(super) fn open(
     data_dir: &Path,
     known: &Enrichment,
 ) -> Result<(Arc<HecShared>, Arc<StreamSource>), String> {
-    let settings = HecSettings::new(options, data_dir, None)?;
+    let settings = HecSettings::new(options, data_dir, None, Some(&known.dns))?;
     let shared = Arc::new(HecShared::new(name, &context.log, settings));
     if context.log.has_disk()
         && let Err(error) = shared.acks.remember(data_dir, name)
@@ -172,7 +172,8 @@ impl Source for RunningHec {
         let before = Some((&listeners.config, &*self.streams));
         let settings = resolve(name, options, before, &self.shared, known).map_err(said)?;
         let (data_dir, before) = (&self.services.data_dir, self.shared.settings());
-        let hec = HecSettings::new(options, data_dir, Some(&before)).map_err(said)?;
+        let hec = HecSettings::new(options, data_dir, Some(&before), Some(&known.dns));
+        let hec = hec.map_err(said)?;
         listeners.prepared = Some((options.clone(), settings, hec));
         Ok(())
     }

@@ -11,13 +11,14 @@ use inrush_codec::SyslogOptions;
 use inrush_codec::hec::HecAnswer;
 use inrush_event::{Histogram, Network, Protocol, instant_now};
 use inrush_ingest::batch_writer::acks::AckTarget;
+use inrush_ingest::hostname::{ReverseDns, ReverseNames};
 use inrush_queue::Log;
 
 use super::acks::{AckLimits, AckTable};
 use super::connection::HecConnection;
 use super::cors::CorsOptions;
 use super::counts::{AnswerCounts, TokenCounts};
-use super::options::{BusyAnswer, SplunkHecSource};
+use super::options::{BusyAnswer, HostRule, SplunkHecSource};
 use super::reply::ReplyContent;
 use super::tokens::TokenTable;
 use crate::stream::{ConnectionDecoder, ConnectionDecoders};
@@ -53,10 +54,13 @@ pub(super) struct HecSettings {
     pub(super) cors: CorsOptions,
     /// Proxies whose `X-Forwarded-For` is believed.
     pub(super) proxies: Vec<Network>,
+    /// Names of senders, if a token has them as hosts.
+    pub(super) dns: Option<Arc<ReverseDns>>,
 }
 
 impl HecSettings {
-    /// The settings by these options. The tokens of `before` go on counting.
+    /// The settings by these options. The tokens of `before` go on counting. `names` are asked for
+    /// senders; without them none is looked up.
     ///
     /// # Errors
     /// In words.
@@ -64,8 +68,14 @@ impl HecSettings {
         options: &SplunkHecSource,
         data_dir: &Path,
         before: Option<&Self>,
+        names: Option<&ReverseNames>,
     ) -> Result<Self, String> {
         let known = before.map(|before| &before.tokens);
+        let wanted = options
+            .tokens
+            .iter()
+            .any(|token| token.host == HostRule::Dns);
+        let dns = names.filter(|_| wanted).map(ReverseNames::open).transpose();
         Ok(Self {
             tokens: TokenTable::new(&options.tokens, data_dir, known)?,
             content_bytes_max: options.max_content_length.0,
@@ -87,6 +97,7 @@ impl HecSettings {
             channel_cookie: options.channel_cookie.clone(),
             cors: options.cors.clone().unwrap_or_default(),
             proxies: options.stream.trusted_proxies.clone().unwrap_or_default(),
+            dns: dns.map_err(|error| format!("hosts: names cannot be looked up: {error}"))?,
         })
     }
 }

@@ -44,6 +44,8 @@ pub(super) struct HecToken {
     pub(super) query_string_auth: bool,
     /// True if packs are asked about its events.
     pub(super) packs: bool,
+    /// Product that sends lines, as `vendor/product`, if packs are told one.
+    product: Option<String>,
     /// Rule for the first line of an event of the raw endpoint; `None`: each line is an event.
     pub(super) first_line: Option<Regex>,
     /// Bound of its bytes.
@@ -56,6 +58,11 @@ impl HecToken {
     /// True if its events may go to an index that they name.
     pub(super) fn allows(&self, index: &[u8]) -> bool {
         self.indexes.is_empty() || self.indexes.iter().any(|one| one == index)
+    }
+
+    /// Vendor and product that packs are told of its lines.
+    pub(super) fn product(&self) -> Option<(&str, &str)> {
+        self.product.as_ref()?.split_once('/')
     }
 
     fn account(&self) -> TokenAccount {
@@ -221,6 +228,7 @@ impl TokenTable {
                 ack: one.ack,
                 query_string_auth: one.query_string_auth,
                 packs: one.packs,
+                product: one.raw.product.clone(),
                 first_line: one.raw.first_line()?,
                 rate: RateLimit::new(one.rate.map(|rate| rate.0)),
             };
