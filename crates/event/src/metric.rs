@@ -76,6 +76,7 @@ metrics! {
     HecTokenBytes Counter "inrush_hec_token_bytes_total" "Bytes of their texts.";
     HecTokenAnswers Counter "inrush_hec_token_answers_total" "Requests answered, by source, token and code.";
     HecTokenLastSeen Gauge "inrush_hec_token_last_request_seconds" "When the last request came with the token, in seconds since 1970; 0 before the first.";
+    HecAcksGivenUp Counter "inrush_hec_acks_given_up_total" "Acknowledgements given up before a client asked for them, by source.";
     TlsCertificateNotAfter Gauge "inrush_tls_certificate_not_after_seconds" "When the served certificate ends, in seconds since 1970, by source.";
     TlsReloads Counter "inrush_tls_certificate_reloads_total" "Certificate reloads, by source and result.";
     QueueBytes Gauge "inrush_queue_memory_bytes" "Memory that queued batches pin.";

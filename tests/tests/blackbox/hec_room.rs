@@ -53,6 +53,48 @@ fn acknowledgements_that_nobody_asks_for_are_bounded() {
     }
 }
 
+/// Value of a metric of the source.
+fn given_up(inrush: &Inrush) -> String {
+    let page = inrush.http("GET", "/metrics").body;
+    let line = |line: &str| {
+        let value = line.strip_prefix("inrush_hec_acks_given_up_total{source=\"hec\"} ")?;
+        Some(value.to_owned())
+    };
+    page.lines().find_map(line).unwrap()
+}
+
+/// With numbers and channels: 10 of each, which the first token fills.
+#[test]
+fn a_client_that_never_asks_takes_no_room_of_other_tokens() {
+    let limits = "max_pending_acks: 10\nmax_ack_channels: 10";
+    let yaml = acknowledging("429", limits).replace(
+        "destinations:",
+        "      - { token: of-another-client, ack: received }\ndestinations:",
+    );
+    let inrush = Inrush::start(&yaml);
+    let mut silent = client(&inrush);
+    let channel = |n: usize| CHANNEL.replace("5A", &format!("{n:02X}"));
+    for n in 0..10 {
+        assert_eq!(silent.ask("event", &channel(n), GOOD).status, 200);
+    }
+    assert_eq!(
+        silent.ask("event", &channel(10), GOOD).brief(),
+        (429, Some(27))
+    );
+    let mut other = HecClient::connect(inrush.address("http"), "of-another-client");
+    for n in 0..5 {
+        let reply = other.ask("event", &channel(n), GOOD);
+        assert_eq!(reply.brief(), (200, Some(25)), "{n}");
+    }
+    // Half of it is theirs, and no more.
+    assert_eq!(
+        other.ask("event", &channel(5), GOOD).brief(),
+        (429, Some(27))
+    );
+    assert_eq!(given_up(&inrush), "5");
+    assert_eq!(inrush.collected(15).len(), 15);
+}
+
 #[test]
 fn channels_are_bounded() {
     let inrush = Inrush::start(&acknowledging("429", "max_ack_channels: 1"));
@@ -139,6 +181,25 @@ fn a_request_that_waits_for_room_is_told_of_the_stop() {
     assert_eq!(reply.brief(), (503, Some(23)));
     assert!(reply.head.contains("Connection: close"), "{}", reply.head);
     assert!(hec.is_closed() && idle.is_closed());
+}
+
+#[test]
+fn a_request_that_waits_goes_on_once_there_is_room() {
+    let splunk = Hec::start();
+    let yaml = dead_end(&splunk, "", "busy_after: 50ms");
+    let inrush = Inrush::start(&yaml);
+    let mut hec = client(&inrush);
+    let (_, taken) = fill_queue(&mut hec);
+    inrush.rewrite(&yaml.replace("busy_after: 50ms", "busy_after: 10m"));
+    assert_eq!(inrush.reload().status, 200);
+    let bytes = hec.request("event", "Expect: 100-continue\r\n", GOOD.as_bytes());
+    assert_eq!(hec.send(bytes).any_answer().status, 100);
+    splunk.otherwise(None);
+    assert_eq!(hec.answer().status, 200);
+    assert_eq!(
+        inrush.conserved(taken + 1).sources["hec"].received,
+        taken + 1
+    );
 }
 
 /// Lets the process write files up to so many bytes: beyond, a write fails as on a broken disk.

@@ -120,6 +120,16 @@ impl AckFile {
         Ok((opened, records))
     }
 
+    /// A file that is no place on a disk.
+    #[cfg(test)]
+    pub(super) fn over(file: File) -> Self {
+        Self {
+            path: PathBuf::new(),
+            file,
+            begun: u64::MAX / 2,
+        }
+    }
+
     /// Writes a number.
     ///
     /// # Errors

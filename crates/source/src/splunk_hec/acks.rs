@@ -6,22 +6,27 @@
 //! * Numbers of a channel begin at a random place, so that a poll which a balancer sends to another
 //!   instance is answered false there, and not for another request.
 //!
+//! * Clients of one token cannot take the room of another's: where all is full, a token that has
+//!   less than its share gets the room of the oldest of the token that has most.
+//! * Nobody waits for a file while the table is locked.
+//!
 //! # Limits
 //! [`AckLimits`]: channels, and numbers that nobody asked for. A channel that nothing came for in
-//! [`IDLE_MAX`] is forgotten with its numbers.
+//! [`IDLE_MAX`] is forgotten with its numbers. A number is given up once nobody has asked for it in
+//! that time, though its channel is in use; it is counted, and false from then on.
 //!
 //! # After a crash
 //! Numbers of the last ten minutes are known again (`ack_file`), if the queue has a disk. Polls for
 //! all others are answered false: their clients send again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use inrush_event::{Timestamp, instant_now};
+use inrush_event::{Counter, Timestamp, instant_now};
 
 use super::ack_file::{AckFile, AckRecord};
 
@@ -82,13 +87,162 @@ struct AckChannel {
     used: Instant,
 }
 
+impl AckChannel {
+    fn new(next: u64, used: Instant) -> Self {
+        Self {
+            next,
+            requests: HashMap::new(),
+            used,
+        }
+    }
+}
+
+/// A number that was given.
+struct GivenAck {
+    channel: ChannelId,
+    number: u64,
+    at: Instant,
+}
+
+/// Numbers and channels of a token.
+#[derive(Default)]
+struct TokenAcks {
+    channels: usize,
+    /// Those that nobody has asked for.
+    numbers: usize,
+    /// All in the order in which they were given, also some that are forgotten.
+    given: VecDeque<GivenAck>,
+}
+
 #[derive(Default)]
 struct ChannelTable {
     channels: HashMap<(u32, ChannelId), AckChannel>,
+    tokens: HashMap<u32, TokenAcks>,
     numbers: usize,
-    /// Memory over a restart, if there is one.
-    file: Option<AckFile>,
 }
+
+impl ChannelTable {
+    /// Opens a channel if it is not there.
+    fn channel(&mut self, key: (u32, ChannelId), next: u64, now: Instant) -> &mut AckChannel {
+        self.channels.entry(key).or_insert_with(|| {
+            self.tokens.entry(key.0).or_default().channels += 1;
+            AckChannel::new(next, now)
+        })
+    }
+
+    /// Adds a number to a channel that is there.
+    fn insert(&mut self, key: (u32, ChannelId), number: u64, state: AckState, now: Instant) {
+        let channel = self.channels.get_mut(&key);
+        let known = channel.is_some_and(|one| one.requests.insert(number, state).is_some());
+        if known {
+            return;
+        }
+        self.numbers += 1;
+        let token = self.tokens.entry(key.0).or_default();
+        token.numbers += 1;
+        token.given.push_back(GivenAck {
+            channel: key.1,
+            number,
+            at: now,
+        });
+        // Most are asked for, and stay behind in the list.
+        if token.given.len() > 2 * token.numbers + GIVEN_SPARE {
+            let channels = &self.channels;
+            token.given.retain(|one| {
+                let channel = channels.get(&(key.0, one.channel));
+                channel.is_some_and(|channel| channel.requests.contains_key(&one.number))
+            });
+        }
+    }
+
+    /// Forgets a number; true if it was there.
+    fn remove(&mut self, key: (u32, ChannelId), number: u64) -> bool {
+        let channel = self.channels.get_mut(&key);
+        let known = channel.is_some_and(|one| one.requests.remove(&number).is_some());
+        if known {
+            self.numbers -= 1;
+            if let Some(token) = self.tokens.get_mut(&key.0) {
+                token.numbers -= 1;
+            }
+        }
+        known
+    }
+
+    /// Forgets the oldest number of a token; false if it has none, or none from before `until`.
+    fn give_up(&mut self, token: u32, until: Option<Instant>) -> bool {
+        while let Some(list) = self.tokens.get_mut(&token)
+            && let Some(oldest) = list.given.front()
+            && until.is_none_or(|until| oldest.at < until)
+        {
+            let (channel, number) = (oldest.channel, oldest.number);
+            list.given.pop_front();
+            if self.remove((token, channel), number) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Forgets a channel with its numbers; how many these were.
+    fn close(&mut self, key: (u32, ChannelId)) -> usize {
+        let gone = self.channels.remove(&key);
+        let numbers = gone.as_ref().map_or(0, |gone| gone.requests.len());
+        self.numbers -= numbers;
+        if let Some(token) = self.tokens.get_mut(&key.0) {
+            token.channels -= usize::from(gone.is_some());
+            token.numbers -= numbers;
+            if token.channels == 0 {
+                self.tokens.remove(&key.0);
+            }
+        }
+        numbers
+    }
+
+    /// The token that has most of something, if that is more than its share of what all have and
+    /// `asking` has less than that.
+    fn most(&self, asking: u32, has: impl Fn(&TokenAcks) -> usize) -> Option<u32> {
+        let own = self.tokens.get(&asking).map_or(0, &has);
+        let others = self.tokens.iter().filter(|(token, _)| **token != asking);
+        let all = own + others.clone().map(|(_, one)| has(one)).sum::<usize>();
+        let share = all / (others.clone().count() + 1);
+        let (token, most) = others
+            .map(|(token, one)| (*token, has(one)))
+            .max_by_key(|one| one.1)?;
+        (own < share && most > share).then_some(token)
+    }
+
+    /// The channel of a token that is not used for longest.
+    fn least_used(&self, token: u32) -> Option<(u32, ChannelId)> {
+        let its = self.channels.iter().filter(|(key, _)| key.0 == token);
+        its.min_by_key(|(_, channel)| channel.used)
+            .map(|(key, _)| *key)
+    }
+
+    /// Makes room for another number of a channel, which may be a new one. Returns how many numbers
+    /// were given up for it.
+    fn make_room(
+        &mut self,
+        key: (u32, ChannelId),
+        limits: AckLimits,
+    ) -> Result<usize, AckTableFull> {
+        let mut given_up = 0;
+        if self.channels.len() >= limits.channels && !self.channels.contains_key(&key) {
+            let most = self.most(key.0, |token| token.channels);
+            let least_used = most.and_then(|most| self.least_used(most));
+            given_up += self.close(least_used.ok_or(AckTableFull)?);
+        }
+        if self.numbers >= limits.numbers {
+            let most = self
+                .most(key.0, |token| token.numbers)
+                .ok_or(AckTableFull)?;
+            given_up += usize::from(self.give_up(most, None));
+        }
+        Ok(given_up)
+    }
+}
+
+/// Entries of forgotten numbers that a list may have, beside as many as there are others.
+const GIVEN_SPARE: usize = 64;
 
 /// Place of a request's acknowledgement.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,6 +264,10 @@ impl AckPlace {
 #[derive(Default)]
 pub(super) struct AckTable {
     channels: Mutex<ChannelTable>,
+    /// Memory over a restart, if there is one. It is never locked together with the channels.
+    file: Mutex<Option<AckFile>>,
+    /// Numbers that were given up before anyone asked for them.
+    pub(super) given_up: Counter,
 }
 
 /// Seconds since 1970.
@@ -132,25 +290,24 @@ impl AckTable {
     /// The error of the system.
     pub(super) fn remember(&self, data_dir: &Path, name: &str) -> io::Result<()> {
         let (file, records) = AckFile::open(data_dir, name, seconds())?;
+        *self.file() = Some(file);
         let mut table = self.lock();
-        table.file = Some(file);
         let used = instant_now();
         for record in records {
             let key = (record.token, ChannelId(record.channel));
-            let channel = table.channels.entry(key).or_insert_with(|| AckChannel {
-                next: 0,
-                requests: HashMap::new(),
-                used,
-            });
+            let channel = table.channel(key, 0, used);
             channel.next = channel.next.max(record.number + 1);
             let state = match record.settled_at {
                 0 => AckState::Safe,
                 event => AckState::Until(event),
             };
-            let known = channel.requests.insert(record.number, state);
-            table.numbers += usize::from(known.is_none());
+            table.insert(key, record.number, state, used);
         }
         Ok(())
+    }
+
+    fn file(&self) -> MutexGuard<'_, Option<AckFile>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives a request of a token's channel its number.
@@ -163,26 +320,15 @@ impl AckTable {
         channel: ChannelId,
         limits: AckLimits,
     ) -> Result<AckPlace, AckTableFull> {
-        let mut table = self.lock();
-        if table.numbers >= limits.numbers {
-            return Err(AckTableFull);
-        }
         let token = AckRecord::token_sum(token);
-        let key = (token, channel);
-        if table.channels.len() >= limits.channels && !table.channels.contains_key(&key) {
-            return Err(AckTableFull);
-        }
-        table.numbers += 1;
-        let now = instant_now();
-        let channel_state = table.channels.entry(key).or_insert_with(|| AckChannel {
-            next: u64::from(fastrand::u32(..FIRST_MAX)),
-            requests: HashMap::new(),
-            used: now,
-        });
-        channel_state.used = now;
-        let number = channel_state.next;
-        channel_state.next += 1;
-        channel_state.requests.insert(number, AckState::Pending);
+        let (key, now) = ((token, channel), instant_now());
+        let mut table = self.lock();
+        self.given_up.add(table.make_room(key, limits)? as u64);
+        let open = table.channel(key, u64::from(fastrand::u32(..FIRST_MAX)), now);
+        open.used = now;
+        let number = open.next;
+        open.next += 1;
+        table.insert(key, number, AckState::Pending, now);
         Ok(AckPlace {
             token,
             channel,
@@ -194,11 +340,10 @@ impl AckTable {
     /// must be settled before they are safe; `None`: they are.
     pub(super) fn durable(&self, place: &AckPlace, settled_at: Option<u64>) {
         let state = settled_at.map_or(AckState::Safe, AckState::Until);
-        let mut table = self.lock();
         let key = (place.token, place.channel);
-        let channel = table.channels.get_mut(&key);
-        let request = channel.and_then(|channel| channel.requests.get_mut(&place.number));
-        if let Some(request) = request {
+        if let Some(channel) = self.lock().channels.get_mut(&key)
+            && let Some(request) = channel.requests.get_mut(&place.number)
+        {
             *request = state;
         }
         let record = AckRecord {
@@ -208,22 +353,19 @@ impl AckTable {
             settled_at: settled_at.unwrap_or(0),
             seconds: seconds(),
         };
-        if let Some(file) = &mut table.file
-            && let Err(error) = file.push(&record)
+        let mut file = self.file();
+        if let Some(open) = &mut *file
+            && let Err(error) = open.push(&record)
         {
             tracing::warn!(%error, "acknowledgements will not be known after a restart");
-            table.file = None;
+            *file = None;
         }
     }
 
     /// The queue did not take the events of a request: it has no number any more.
     pub(super) fn forget(&self, place: &AckPlace) {
-        let mut table = self.lock();
-        let key = (place.token, place.channel);
-        let channel = table.channels.get_mut(&key);
-        if channel.is_some_and(|channel| channel.requests.remove(&place.number).is_some()) {
-            table.numbers -= 1;
-        }
+        self.lock()
+            .remove((place.token, place.channel), place.number);
     }
 
     /// The answer to a poll for these numbers; all events below `settled` are settled.
@@ -237,49 +379,44 @@ impl AckTable {
         let mut table = self.lock();
         let mut text = String::from("{\"acks\":{");
         let settled = settled();
-        let channel = table
-            .channels
-            .get_mut(&(AckRecord::token_sum(token), channel));
-        let mut taken = 0;
-        let mut is_safe = {
-            let mut channel = channel;
-            move |number: u64| {
-                let Some(channel) = &mut channel else {
-                    return false;
-                };
-                channel.used = instant_now();
-                let safe = match channel.requests.get(&number) {
-                    None | Some(AckState::Pending) => false,
-                    Some(AckState::Until(end)) => *end <= settled,
-                    Some(AckState::Safe) => true,
-                };
-                safe && channel.requests.remove(&number).is_some()
-            }
-        };
+        let key = (AckRecord::token_sum(token), channel);
+        if let Some(channel) = table.channels.get_mut(&key) {
+            channel.used = instant_now();
+        }
         for (at, number) in numbers.iter().enumerate() {
-            let safe = is_safe(*number);
-            taken += usize::from(safe);
+            let channel = table.channels.get(&key);
+            let safe = match channel.and_then(|channel| channel.requests.get(number)) {
+                None | Some(AckState::Pending) => false,
+                Some(AckState::Until(end)) => *end <= settled,
+                Some(AckState::Safe) => true,
+            };
+            let safe = safe && table.remove(key, *number);
             let comma = if at == 0 { "" } else { "," };
             // Writing to a string does not fail.
             let _ = write!(text, "{comma}\"{number}\":{safe}");
         }
-        table.numbers -= taken;
         text.push_str("}}");
         text
     }
 
-    /// Forgets the channels that were not used for long.
+    /// Forgets the channels that were not used for long, and numbers that nobody has asked for.
     pub(super) fn tidy(&self, now: Instant) {
         let mut table = self.lock();
-        let mut gone = 0;
-        table.channels.retain(|_, channel| {
-            let idle = now.saturating_duration_since(channel.used) > IDLE_MAX;
-            if idle {
-                gone += channel.requests.len();
+        let idle = |channel: &AckChannel| now.saturating_duration_since(channel.used) > IDLE_MAX;
+        let channels = table.channels.iter();
+        let gone = channels.filter_map(|(key, channel)| idle(channel).then_some(*key));
+        for key in gone.collect::<Vec<_>>() {
+            table.close(key);
+        }
+        let Some(until) = now.checked_sub(IDLE_MAX) else {
+            return;
+        };
+        let tokens: Vec<u32> = table.tokens.keys().copied().collect();
+        for token in tokens {
+            while table.give_up(token, Some(until)) {
+                self.given_up.add(1);
             }
-            !idle
-        });
-        table.numbers -= gone;
+        }
     }
 
     /// Share of the room for acknowledgements that is used: 1 if it is full.
@@ -292,6 +429,9 @@ impl AckTable {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::OwnedFd;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
     const LIMITS: AckLimits = AckLimits {
@@ -342,5 +482,64 @@ mod tests {
         table.tidy(Instant::now() + IDLE_MAX * 2);
         let left = table.lock();
         assert_eq!((left.numbers, left.channels.len()), (0, 0));
+        assert!(left.tokens.is_empty());
+    }
+
+    #[test]
+    fn a_number_that_nobody_asks_for_is_given_up_though_its_channel_is_used() {
+        let table = AckTable::default();
+        let channel = ChannelId::parse(CHANNEL).unwrap();
+        table.give("t", channel, LIMITS).unwrap();
+        let start = Instant::now();
+        table
+            .lock()
+            .channel((AckRecord::token_sum("t"), channel), 0, start)
+            .used = start + IDLE_MAX;
+        table.tidy(start + IDLE_MAX / 2);
+        assert_eq!((table.lock().numbers, table.given_up.get()), (1, 0));
+        table.tidy(start + IDLE_MAX * 3 / 2);
+        assert_eq!((table.lock().numbers, table.given_up.get()), (0, 1));
+        assert_eq!(table.lock().channels.len(), 1);
+    }
+
+    #[test]
+    fn the_list_of_given_numbers_has_no_more_than_twice_those_that_are_left() {
+        let table = AckTable::default();
+        let channel = ChannelId::parse(CHANNEL).unwrap();
+        for _ in 0..10_000 {
+            let place = table.give("t", channel, LIMITS).unwrap();
+            table.durable(&place, None);
+            assert!(poll(&table, place.number(), 0));
+        }
+        let left = table.lock();
+        let given = left.tokens.values().map(|token| token.given.len());
+        assert!(given.sum::<usize>() <= GIVEN_SPARE + 1 && left.numbers == 0);
+    }
+
+    /// A pipe that is full stands in for a disk that hangs.
+    #[test]
+    fn nobody_waits_for_the_file_but_who_writes_to_it() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let table = AckTable::default();
+        *table.file() = Some(AckFile::over(OwnedFd::from(writer).into()));
+        let channel = ChannelId::parse(CHANNEL).unwrap();
+        let give = || table.give("t", channel, LIMITS).unwrap();
+        let written = AtomicU64::new(0);
+        let place = give();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..2000 {
+                    table.durable(&place, None);
+                    written.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            // The kernel's buffer has room for 64 KiB: the writer waits in the middle of a record.
+            while written.load(Ordering::SeqCst) < 1400 || table.file.try_lock().is_ok() {
+                std::thread::yield_now();
+            }
+            give();
+            assert!(table.lock().numbers > 0);
+            drop(reader);
+        });
     }
 }

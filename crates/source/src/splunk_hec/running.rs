@@ -213,6 +213,12 @@ impl Source for RunningHec {
     fn metrics(&self, page: &mut MetricsPage) {
         self.streams.metrics(page);
         let source = self.streams.name();
+        let given_up = self.shared.acks.given_up.get();
+        page.add(
+            Metric::HecAcksGivenUp,
+            vec![("source", source)],
+            given_up as f64,
+        );
         for token in self.tokens() {
             let known = [("source", source), ("token", token.name.as_str())];
             answers(page, &known, &token.answers);
