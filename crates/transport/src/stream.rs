@@ -471,8 +471,8 @@ impl Connection {
         self.tls.as_ref().is_none_or(|tls| !tls.wants_write())
     }
 
-    /// Says that we write no more, under TLS by close_notify first. What the peer still sends is
-    /// not read; that is no matter once it has its answers.
+    /// Says that we write no more, under TLS by close_notify first. Until the peer closes too, what
+    /// it still sends is for [`Self::discard`]: a close before would take its answers away.
     pub fn finish(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
@@ -480,6 +480,11 @@ impl Connection {
             let _ = flush(tls, &mut self.socket);
         }
         self.socket.shut_down();
+    }
+
+    /// Reads and forgets what the peer still sends, after [`Self::finish`]. Nothing is decrypted.
+    pub fn discard(&mut self, scratch: &mut [u8]) -> StreamRead {
+        read_plain(&mut self.socket, scratch)
     }
 
     /// `Data(0)` once the header is read and taken off the stream.

@@ -9,6 +9,7 @@ mod bench;
 mod bounded;
 mod check_connect;
 mod clients;
+mod closes;
 mod config;
 mod dashboard;
 mod disk;

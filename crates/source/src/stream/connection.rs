@@ -41,7 +41,17 @@ pub(crate) trait AnsweringConnection: StreamDecoder + Send {
         false
     }
 
-    /// Time at which it is to be read again though nothing came: it waits for room in the queue.
+    /// Asked before each read: false if it waits for room in the queue instead.
+    fn may_read(&mut self) -> bool {
+        true
+    }
+
+    /// True if it is to be read once the queue has room, though nothing comes.
+    fn waits_for_room(&self) -> bool {
+        false
+    }
+
+    /// Time at which it is to be read again though nothing came and there is no room.
     fn retry_at(&self) -> Option<Instant> {
         None
     }

@@ -12,13 +12,14 @@
 //! # States
 //! A connection is nameless until `name` has read its PROXY header, then open. `close` removes it.
 //! A connection with answers owed has two more in `answers`: paused, at too many unanswered
-//! messages, and closing.
+//! messages, and closing. After its last answer it lingers until the peer closes (`linger`).
 //!
 //! # Limits
 //! Last reading: `LAST_READ` at a stop, `LAST_READS` reads of a connection at a source's removal.
 
 mod answers;
 mod gathering;
+mod linger;
 mod opening;
 mod room;
 #[cfg(feature = "simulation")]
@@ -48,6 +49,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 
 use self::gathering::CommitGathering;
+use self::linger::LingeringClose;
 use super::connection::{self, ConnectionBuffer, peer_of};
 use super::source::StreamSource;
 use crate::connection_limit::ConnectionPermit;
@@ -190,6 +192,13 @@ struct ConnectionSlot {
     hang_up: bool,
     /// Deadline for a session to be open whose peer waits for answers.
     open_by: Instant,
+    /// The peer has shut down its side, and all that it sent was read.
+    peer_closed: bool,
+    /// Set once its last answer is sent.
+    lingering: Option<LingeringClose>,
+    /// Its place in `waiting` and `retries`.
+    waits: bool,
+    retry_at: Option<Instant>,
     /// Set once a connection that answers is only written to.
     closing: Option<PendingClose>,
     /// Not read because too much is unanswered.
@@ -219,6 +228,8 @@ pub(crate) struct StreamLoop {
     ready: VecDeque<usize>,
     /// Connections that are to be read again at a time, though nothing comes.
     retries: Vec<(Instant, usize)>,
+    /// Connections that are to be read again once the queue has room.
+    waiting: Vec<usize>,
     /// Connections that have something to read and wait for room in the queue.
     parked: Vec<usize>,
     /// True if the queue had room when it was last asked.
@@ -290,6 +301,7 @@ impl StreamLoop {
         self.answering = 0;
         self.ready.clear();
         self.retries.clear();
+        self.waiting.clear();
         self.parked.clear();
         self.fillers.clear();
         self.gone.clear();
@@ -318,7 +330,8 @@ impl StreamLoop {
         let now = instant_now();
         let due = self.fillers.iter().filter_map(BatchWriter::due);
         let due = due.chain(self.retries.iter().map(|(at, _)| *at));
-        let room_at = (!self.room).then(|| now + room::LOOK_EVERY);
+        let looks = !self.room || !self.waiting.is_empty();
+        let room_at = looks.then(|| now + room::LOOK_EVERY);
         let due = due.chain(self.held_until).chain(room_at).min();
         let timeout = match due {
             _ if self.helping || !self.ready.is_empty() => Duration::ZERO,
@@ -366,8 +379,10 @@ impl StreamLoop {
         if !self.retries.is_empty() {
             let now = instant_now();
             let due: Vec<_> = self.retries.extract_if(.., |(at, _)| *at <= now).collect();
-            due.into_iter()
-                .for_each(|(_, key)| self.mark_ready(key, false));
+            for (_, key) in due {
+                self.slots.get_mut(key).map(|slot| slot.retry_at.take());
+                self.mark_ready(key, false);
+            }
         }
         for event in events {
             match event.token() {
@@ -452,6 +467,10 @@ impl StreamLoop {
             queued: false,
             hang_up: false,
             open_by: instant_now() + settings.options.handshake_timeout.0 * 2,
+            peer_closed: false,
+            lingering: None,
+            waits: false,
+            retry_at: None,
             closing: None,
             paused: false,
             touched: false,
@@ -548,6 +567,10 @@ impl StreamLoop {
         let Some(slot) = self.slots.get_mut(key) else {
             return;
         };
+        if slot.lingering.is_some() {
+            slot.queued = false;
+            return self.discard(key);
+        }
         if !self.room && !slot.state.decoder.asks_for_room() {
             slot.queued = true;
             return self.parked.push(key);
@@ -660,6 +683,7 @@ impl StreamLoop {
         let now = Now::read();
         self.sweep_at = now.instant + SWEEP;
         self.drop_writers();
+        self.end_lingering(now.instant);
         let late: Vec<(usize, EndReason)> = self
             .slots
             .iter()
@@ -741,6 +765,9 @@ impl StreamLoop {
 }
 
 fn overdue(slot: &ConnectionSlot, now: Instant) -> Option<EndReason> {
+    if slot.lingering.is_some() {
+        return None;
+    }
     if slot.connection.overdue(now) {
         return Some(EndReason::HandshakeTimeout);
     }

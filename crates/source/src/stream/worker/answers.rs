@@ -71,7 +71,7 @@ impl StreamLoop {
         let Some(slot) = self.slots.get_mut(key) else {
             return;
         };
-        let Some(debt) = slot.state.decoder.answering() else {
+        let Some(debt) = slot.state.decoder.answering_mut() else {
             return;
         };
         if slot.closing.is_some() {
@@ -80,6 +80,9 @@ impl StreamLoop {
         slot.paused = debt.is_full();
         if slot.paused {
             return;
+        }
+        if !debt.may_read() {
+            return self.look_again(key);
         }
         let filler = &mut self.fillers[slot.filler];
         let (connection, state) = (&mut slot.connection, &mut slot.state);
@@ -91,12 +94,12 @@ impl StreamLoop {
         if debt.is_some_and(|debt| !debt.is_clear()) {
             self.gathering.came(&mut slot.gathered);
         }
-        let retry_at = debt.and_then(|debt| debt.retry_at());
-        self.retries.extend(retry_at.map(|at| (at, key)));
         let ended = debt.and_then(|debt| debt.end());
         let at_end = debt.and_then(|debt| debt.fault_at_end());
         let again = matches!(outcome, StreamRead::Data(_))
             || (matches!(outcome, StreamRead::Drained(_)) && slot.hang_up);
+        slot.peer_closed |= matches!(outcome, StreamRead::Closed);
+        self.look_again(key);
         match outcome {
             StreamRead::Failed(reason) => return self.close(key, Some(reason)),
             _ if ended.is_some() => {
@@ -192,6 +195,9 @@ impl StreamLoop {
             return true;
         };
         slot.touched = false;
+        if slot.lingering.is_some() {
+            return true;
+        }
         let mut outcome = debt.pump(&mut slot.connection);
         if let Some(reason) = debt.end() {
             // Perhaps with the answer that was just written.
@@ -221,8 +227,7 @@ impl StreamLoop {
             && debt.is_drained(&slot.connection)
         {
             let reason = closing.reason;
-            slot.connection.finish();
-            self.close(key, reason);
+            self.linger(key, reason);
             return false;
         }
         let goes_on = slot.paused && !debt.is_full();
@@ -265,6 +270,7 @@ impl StreamLoop {
                 slot.connection.finish();
             }
         }
+        self.discard_last();
     }
 
     fn answering_keys(&self) -> Vec<usize> {

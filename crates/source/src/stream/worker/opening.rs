@@ -41,6 +41,7 @@ impl StreamLoop {
             slots: Slab::new(),
             ready: VecDeque::new(),
             retries: Vec::new(),
+            waiting: Vec::new(),
             parked: Vec::new(),
             room: true,
             fillers: Vec::new(),

@@ -11,11 +11,18 @@ impl StreamLoop {
     /// Asks the queue whether it has room. While it has none, connections are not read, but those
     /// that can be told to come again.
     pub(super) fn look_for_room(&mut self) {
-        if self.room && self.ready.is_empty() {
+        if self.room && self.ready.is_empty() && self.waiting.is_empty() {
             return;
         }
+        let has_room = self.doors.log.has_room();
+        if has_room {
+            for key in std::mem::take(&mut self.waiting) {
+                self.slots.get_mut(key).map(|slot| slot.waits = false);
+                self.mark_ready(key, false);
+            }
+        }
         let log = &self.doors.log;
-        match (self.room, log.has_room()) {
+        match (self.room, has_room) {
             (true, false) => log.waits(),
             (false, true) => {
                 log.goes_on();
@@ -24,6 +31,26 @@ impl StreamLoop {
             (true, true) | (false, false) => return,
         }
         self.room = !self.room;
+    }
+
+    /// Takes note of when a connection is to be read again though nothing comes.
+    pub(super) fn look_again(&mut self, key: usize) {
+        let Some(slot) = self.slots.get_mut(key) else {
+            return;
+        };
+        let Some(debt) = slot.state.decoder.answering() else {
+            return;
+        };
+        if debt.waits_for_room() && !slot.waits {
+            slot.waits = true;
+            self.waiting.push(key);
+        }
+        if let Some(at) = debt.retry_at()
+            && slot.retry_at.is_none_or(|known| at < known)
+        {
+            slot.retry_at = Some(at);
+            self.retries.push((at, key));
+        }
     }
 
     /// True if a batch that someone waits for is on its way to the disk.
