@@ -31,6 +31,7 @@ mod hec_flight;
 mod hec_forwarded;
 mod hec_http2;
 mod hec_long;
+mod hec_pipelined;
 mod hec_probe;
 mod hec_recorded;
 mod hec_room;

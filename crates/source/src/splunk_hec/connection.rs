@@ -26,15 +26,16 @@ use inrush_ingest::batch_writer::acks::{AckRange, AckTarget, PendingAcks};
 use inrush_ingest::batch_writer::stream::StreamDecoder;
 use inrush_transport::http::head::{HeadParse, parse_head};
 use inrush_transport::http::reader::{BodyFault, BodyReader};
+use inrush_transport::http::unfinished::UnfinishedHead;
 use inrush_transport::http2::Http2;
 use inrush_transport::stream::{Connection, EndReason, StreamRead};
-use serde::Deserialize;
 
 use super::acks::{AckPlace, ChannelId};
+use super::ahead::AheadBytes;
 use super::counts::TokenCounts;
 use super::events::EventReader;
 use super::gather::GatheredBytes;
-use super::options::AckRule;
+use super::replies::PendingReply;
 use super::reply::{HecReply, ReplyContent};
 use super::request::EventUpload;
 use super::settings::{HecSettings, HecShared};
@@ -54,8 +55,11 @@ const POLL_BYTES_MAX: usize = 1024 * 1024;
 /// Time between two bytes of a body.
 pub(super) const BODY_MAX: Duration = Duration::from_secs(60);
 
-/// A request that waits for room in the queue looks for it this often.
+/// A connection of HTTP/2 that cannot go on before something is written tries again this often.
 pub(super) const RETRY: Duration = Duration::from_millis(5);
+
+/// A request that waits in the middle of its body looks this often whether the disk fails.
+const DISK_LOOK: Duration = Duration::from_secs(1);
 
 /// Buffers larger than this are given back once they are empty.
 pub(super) const IDLE_BYTES: usize = 4096;
@@ -63,7 +67,7 @@ pub(super) const IDLE_BYTES: usize = 4096;
 /// Part of a request that an acknowledgement is for.
 const PART: u32 = 0;
 /// The last part: the request is answered with it.
-const LAST: u32 = 1;
+pub(super) const LAST: u32 = 1;
 
 /// A request whose events are being taken.
 pub(super) struct OpenRequest {
@@ -106,6 +110,8 @@ impl OpenRequest {
         self.body.give_up();
         (self.unseen, self.kept) = (0, 0);
         self.gathered = GatheredBytes::default();
+        // What is left of it is read at once.
+        self.waits_since = None;
     }
 
     /// True if it comes with events, and none was taken.
@@ -115,15 +121,20 @@ impl OpenRequest {
 
     /// Bytes of its body to read at once into a room of so many.
     pub(super) fn read_bytes(&self, room: usize) -> usize {
-        match GatheredBytes::is_for(self.kept) {
-            true => self.body.read_bytes(room / 2),
-            false => self.body.read_bytes(room),
-        }
+        self.body.read_bytes(self.window(room))
     }
 
     /// True if its body has ended and all of it was shown.
     pub(super) fn is_complete(&self) -> bool {
         self.body.is_ended() && self.unseen == 0
+    }
+
+    /// Bytes of a room that may be filled at once: the other half is for what was gathered before.
+    fn window(&self, room: usize) -> usize {
+        match GatheredBytes::is_for(self.kept) {
+            true => room / 2,
+            false => room,
+        }
     }
 
     /// Wait for room in the queue. A body under way waits as long as it takes, unless the disk
@@ -174,41 +185,17 @@ pub(super) fn too_large(settings: &HecSettings) -> ReplyContent {
     ReplyContent::TooLarge(settings.content_bytes_max)
 }
 
-/// An answer that waits for its turn.
-pub(super) struct PendingReply {
-    /// Number of its request.
-    pub(super) number: u64,
-    pub(super) reply: HecReply,
-    /// Its acknowledgement, until its events are durable.
-    pub(super) ack: Option<(AckPlace, AckRule)>,
-    /// Counts of its token, if it came with a good one.
-    pub(super) counts: Option<Arc<TokenCounts>>,
-    /// True until its last event is durable.
-    pub(super) waits: bool,
-}
-
-impl PendingReply {
-    /// Answers that not all of its events are durable: it has no acknowledgement any more.
-    fn refuse(&mut self, answer: HecAnswer, shared: &HecShared) {
-        self.reply.content = ReplyContent::Hec(answer, None);
-        self.reply.ack_id = None;
-        if let Some((place, _)) = self.ack.take() {
-            shared.acks.forget(&place);
-        }
-    }
-}
-
 /// A connection of a client.
 pub(super) struct HecConnection {
     pub(super) shared: Arc<HecShared>,
-    id: AckTarget,
+    pub(super) id: AckTarget,
     pub(super) stage: RequestStage,
     /// Time at which the first byte of the next request was read.
     pub(super) begun: Option<Instant>,
     /// The unfinished head.
-    head: Vec<u8>,
+    head: UnfinishedHead,
     /// Bytes that came behind a request.
-    ahead: Vec<u8>,
+    ahead: AheadBytes,
     /// Streams, if HTTP/2 is spoken.
     pub(super) streams: Option<Box<Http2>>,
     /// Time by which the next bytes of an unfinished request must come.
@@ -217,11 +204,13 @@ pub(super) struct HecConnection {
     pub(super) retry_at: Option<Instant>,
     pub(super) requests: u64,
     pub(super) replies: VecDeque<PendingReply>,
+    /// True if the client of the open request is to be told to send its body.
+    pub(super) owes_continue: bool,
     pub(super) out: Vec<u8>,
     /// Bytes of `out` that the connection has taken.
     pub(super) written: usize,
     /// Bytes cut off lines that are too long.
-    cut_bytes: u64,
+    pub(super) cut_bytes: u64,
 }
 
 impl HecConnection {
@@ -231,97 +220,93 @@ impl HecConnection {
             id,
             stage: RequestStage::Head,
             begun: None,
-            head: Vec::new(),
-            ahead: Vec::new(),
+            head: UnfinishedHead::default(),
+            ahead: AheadBytes::default(),
             streams: None,
             due: None,
             retry_at: None,
             requests: 0,
             replies: VecDeque::new(),
+            owes_continue: false,
             out: Vec::new(),
             written: 0,
             cut_bytes: 0,
         }
     }
 
-    /// Gives an answer its turn. After one that ends the connection nothing more is read; a stream
-    /// ends without the others.
-    pub(super) fn answer(&mut self, pending: PendingReply) {
-        self.stage = match pending.reply.close && self.streams.is_none() {
-            true => RequestStage::Closed(None),
-            false => RequestStage::Head,
-        };
-        self.replies.push_back(pending);
-    }
-
-    /// Answers a fault of HTTP, after which the connection cannot be read on.
-    fn refuse(&mut self, status: u16) {
-        // No event of an earlier request counts for it.
-        self.requests += 1;
-        let closed = RequestStage::Closed(Some(EndReason::HttpRequest));
-        let counts = match std::mem::replace(&mut self.stage, closed) {
-            RequestStage::Body(request) => {
-                if let Some(place) = &request.ack {
-                    self.shared.acks.forget(place);
-                }
-                request.counts
-            }
-            RequestStage::Head | RequestStage::Closed(_) => None,
-        };
-        self.replies.push_back(PendingReply {
-            number: self.requests,
-            reply: HecReply {
-                content: ReplyContent::Http(status),
-                ack_id: None,
-                begun: self.begun.take().unwrap_or_else(instant_now),
-                close: true,
-                head_only: false,
-                fields: String::new(),
-                old: false,
-            },
-            ack: None,
-            counts,
-            waits: false,
-        });
-        self.due = None;
-    }
-
     /// Takes the first `shown` bytes of the room as bytes of a head. Those behind the head are
     /// moved to the start of the room; returns how many these are.
     fn take_head(&mut self, connection: &Connection, room: &mut [u8], shown: usize) -> usize {
-        self.begun.get_or_insert_with(instant_now);
-        let mut carried = std::mem::take(&mut self.head);
-        let bytes = match carried.is_empty() {
-            true => &room[..shown],
+        let mut begun = std::mem::take(&mut self.head);
+        let (parsed, length) = match begun.is_empty() {
+            true => (parse_head(&room[..shown]), shown),
             false => {
-                carried.extend_from_slice(&room[..shown]);
-                &carried
+                begun.push(&room[..shown]);
+                let length = begun.len();
+                (begun.parse(), length)
             }
         };
-        let behind = match parse_head(bytes) {
-            HeadParse::NeedMore => {
-                self.head = match carried.is_empty() {
-                    true => bytes.to_vec(),
-                    false => carried,
-                };
-                self.due.get_or_insert_with(|| instant_now() + HEAD_MAX);
+        // What is behind the head is at the end of what came last.
+        let behind = match self.begin_parsed(parsed, connection.peer()) {
+            Some(used) => length - used,
+            None if matches!(self.stage, RequestStage::Head) => {
+                if begun.is_empty() {
+                    begun.push(&room[..shown]);
+                }
+                self.head = begun;
                 0
             }
-            HeadParse::Bad(fault) => {
-                self.refuse(fault.status());
-                0
-            }
-            HeadParse::Head(head, used) => {
-                self.due = None;
-                self.begin(&head, connection.peer());
-                // They are at the end of what came last.
-                bytes.len() - used
-            }
+            None => 0,
         };
         room.copy_within(shown - behind..shown, 0);
         // A token is never left where a batch is filled.
         room[behind..shown].fill(0);
         behind
+    }
+
+    /// Goes on with a head that was looked at; the bytes that it takes, if it is whole.
+    fn begin_parsed(&mut self, parsed: HeadParse<'_>, peer: IpAddr) -> Option<usize> {
+        self.begun.get_or_insert_with(instant_now);
+        match parsed {
+            HeadParse::NeedMore => {
+                self.due.get_or_insert_with(|| instant_now() + HEAD_MAX);
+                None
+            }
+            HeadParse::Bad(fault) => {
+                self.refuse(fault.status());
+                None
+            }
+            HeadParse::Head(head, used) => {
+                self.due = None;
+                self.begin(&head, peer);
+                Some(used)
+            }
+        }
+    }
+
+    /// Goes on with the bytes that came behind a request; the bytes of a body of these stand at
+    /// the start of the room then.
+    fn take_ahead(&mut self, peer: IpAddr, room: &mut [u8]) -> StreamRead {
+        if matches!(self.stage, RequestStage::Head) {
+            let mut ahead = std::mem::take(&mut self.ahead);
+            match self.begin_parsed(parse_head(ahead.rest()), peer) {
+                Some(used) => {
+                    ahead.advance(used);
+                    self.ahead = ahead;
+                }
+                None if matches!(self.stage, RequestStage::Head) => self.head.push(ahead.rest()),
+                None => {}
+            }
+        }
+        if self.waits() {
+            return StreamRead::Blocked;
+        }
+        let RequestStage::Body(request) = &self.stage else {
+            return StreamRead::Data(0);
+        };
+        let window = request.body.own_bytes(request.window(room.len()));
+        let count = self.ahead.take(&mut room[..window]);
+        StreamRead::Data(self.take_body(room, count))
     }
 
     /// Takes the first `shown` bytes of the room as bytes of a body; returns how many bytes of it
@@ -330,14 +315,13 @@ impl HecConnection {
         let RequestStage::Body(request) = &mut self.stage else {
             return 0;
         };
-        // The other half is for what was gathered before.
-        let half = match GatheredBytes::is_for(request.kept) {
-            true => room.len() / 2,
-            false => room.len(),
-        };
+        if shown > 0 {
+            self.owes_continue = false;
+        }
+        let half = request.window(room.len());
         let taken = request.body.take(room, shown).and_then(|taken| {
             if let Some(behind) = taken.behind {
-                put_back(&mut self.ahead, &room[behind..shown]);
+                self.ahead.put_back(&room[behind..shown]);
             }
             Ok(taken.filled + request.body.inflate(&mut room[taken.filled..half])?)
         });
@@ -381,7 +365,7 @@ impl HecConnection {
         }
     }
 
-    /// True if the open request waits for room in the queue; it looks for it again in a moment.
+    /// True if the open request waits for room in the queue.
     pub(super) fn waits(&mut self) -> bool {
         let RequestStage::Body(request) = &mut self.stage else {
             return false;
@@ -393,138 +377,19 @@ impl HecConnection {
             request.fail(ReplyContent::Hec(answer, None));
         }
         let waits = wait == RoomWait::GoesOn;
-        self.retry_at = waits.then(|| now + RETRY);
+        let patience = match request.admitted {
+            true => Some(now + DISK_LOOK),
+            false => request
+                .waits_since
+                .map(|since| since + request.settings.busy_after),
+        };
+        self.retry_at = patience.filter(|_| waits);
         if waits {
             // Its sender is not slow: nothing is read of it.
             self.due = self.due.map(|_| now + BODY_MAX);
         }
         waits
     }
-
-    /// The request is complete: its answer waits for its last event.
-    fn finish_request(&mut self, acks: &mut PendingAcks) {
-        let RequestStage::Body(request) = std::mem::replace(&mut self.stage, RequestStage::Head)
-        else {
-            return;
-        };
-        let OpenRequest {
-            number,
-            settings,
-            upload,
-            poll,
-            counts,
-            peer,
-            ack,
-            mut reply,
-            fault,
-            refused,
-            events,
-            ..
-        } = *request;
-        let mut rule = AckRule::Off;
-        if let Some((upload, reader)) = upload {
-            self.cut_bytes += reader.cut_bytes();
-            rule = upload.token.ack;
-            upload.token.counts.senders.note(peer, events);
-        }
-        let poll = poll.map(|(token, channel, body)| self.poll(&token, channel, &body));
-        reply.content = match fault.or(poll) {
-            Some(content) => content,
-            None if events == 0 => ReplyContent::Hec(HecAnswer::NoData, None),
-            None => ReplyContent::Hec(self.shared.success(&settings, ack.is_some()), None),
-        };
-        let waits = events > 0;
-        if refused {
-            reply.content = ReplyContent::Hec(self.shared.no_room(&settings), None);
-        }
-        // A part that the queue refused is not to be acknowledged with the rest.
-        let ack = ack.and_then(|place| match waits && !refused {
-            true => Some((place, rule)),
-            false => {
-                self.shared.acks.forget(&place);
-                None
-            }
-        });
-        reply.ack_id = ack.as_ref().map(|(place, _)| place.number());
-        if waits {
-            acks.push(self.id, number, LAST);
-        }
-        self.answer(PendingReply {
-            number,
-            reply,
-            ack,
-            counts,
-            waits,
-        });
-    }
-
-    /// The answer to a poll for acknowledgements.
-    fn poll(&self, token: &HecToken, channel: ChannelId, body: &[u8]) -> ReplyContent {
-        #[derive(Deserialize)]
-        struct AckPoll {
-            acks: Vec<u64>,
-        }
-        let Ok(AckPoll { acks }) = serde_json::from_slice(body) else {
-            return ReplyContent::Hec(HecAnswer::InvalidFormat, None);
-        };
-        let settled = || self.shared.log.settled_end();
-        let text = self.shared.acks.poll(&token.name, channel, &acks, settled);
-        ReplyContent::Acks(text)
-    }
-
-    /// Answers what waits for a disk that fails. It may become durable all the same.
-    fn give_up_waiting(&mut self) {
-        if !self.shared.disk_fails() {
-            return;
-        }
-        for pending in self.replies.iter_mut().filter(|pending| pending.waits) {
-            pending.waits = false;
-            pending.refuse(HecAnswer::InternalError, &self.shared);
-        }
-    }
-
-    /// Notes the fate of a request, or of a part of one.
-    fn settle_request(&mut self, number: u64, tag: u32, refused: bool) {
-        if let RequestStage::Body(request) = &mut self.stage
-            && request.number == number
-        {
-            request.refused |= refused;
-            return;
-        }
-        let mut replies = self.replies.iter_mut();
-        let Some(pending) = replies.find(|pending| pending.number == number) else {
-            return;
-        };
-        if refused {
-            let answer = self.shared.no_room(&self.shared.settings());
-            pending.refuse(answer, &self.shared);
-        }
-        if tag != LAST {
-            return;
-        }
-        pending.waits = false;
-        if let Some((place, rule)) = pending.ack.take() {
-            let delivered = rule == AckRule::Delivered;
-            let settled_at = delivered.then(|| self.shared.log.next_event());
-            self.shared.acks.durable(&place, settled_at);
-        }
-    }
-
-    /// Writes the answers whose turn it is.
-    fn fill(&mut self) {
-        while self.out.len() < limits::HTTP_ANSWER_BYTES
-            && let Some(pending) = self.replies.pop_front_if(|pending| !pending.waits)
-        {
-            pending.reply.write(&mut self.out);
-            let (counts, reply) = (pending.counts.as_deref(), &pending.reply);
-            self.shared.answered(counts, &reply.content, reply.begun);
-        }
-    }
-}
-
-/// Puts bytes back in front of those that came behind a request.
-fn put_back(ahead: &mut Vec<u8>, bytes: &[u8]) {
-    ahead.splice(..0, bytes.iter().copied());
 }
 
 impl Drop for HecConnection {
@@ -551,38 +416,24 @@ impl AnsweringConnection for HecConnection {
         room: &mut [u8],
         cipher: &mut [u8],
     ) -> StreamRead {
-        self.retry_at = None;
         if self.has_streams(connection) {
             return self.receive_frames(connection, room, cipher);
         }
-        if matches!(self.stage, RequestStage::Closed(_)) || self.waits() {
-            return StreamRead::Blocked;
-        }
-        if let RequestStage::Body(request) = &self.stage
-            && request.body.is_waiting()
-        {
-            return StreamRead::Data(self.take_body(room, 0));
+        match &self.stage {
+            RequestStage::Closed(_) => return StreamRead::Blocked,
+            RequestStage::Body(request) if request.body.is_waiting() => {
+                return StreamRead::Data(self.take_body(room, 0));
+            }
+            _ if !self.ahead.is_empty() => return self.take_ahead(connection.peer(), room),
+            _ => self.ahead.clear(),
         }
         let window = match &self.stage {
             RequestStage::Body(request) => request.read_bytes(room.len()),
             _ => room.len(),
         };
-        let outcome = match self.ahead.is_empty() {
-            true => {
-                // Under TLS what is decrypted at once must fit.
-                let cipher_bytes = window.min(cipher.len());
-                connection.read(&mut room[..window], &mut cipher[..cipher_bytes])
-            }
-            false => {
-                let count = self.ahead.len().min(window);
-                room[..count].copy_from_slice(&self.ahead[..count]);
-                self.ahead.drain(..count);
-                if self.ahead.is_empty() {
-                    self.ahead = Vec::new();
-                }
-                StreamRead::Data(count)
-            }
-        };
+        // Under TLS what is decrypted at once must fit.
+        let cipher_bytes = window.min(cipher.len());
+        let outcome = connection.read(&mut room[..window], &mut cipher[..cipher_bytes]);
         if self.has_streams(connection) {
             return self.take_frames(outcome, connection, room);
         }
@@ -596,7 +447,7 @@ impl AnsweringConnection for HecConnection {
         let filled = match &self.stage {
             RequestStage::Body(_) if !waits => self.take_body(room, count),
             RequestStage::Body(_) | RequestStage::Head => {
-                put_back(&mut self.ahead, &room[..count]);
+                self.ahead.put_back(&room[..count]);
                 0
             }
             RequestStage::Closed(_) => 0,
@@ -627,6 +478,16 @@ impl AnsweringConnection for HecConnection {
 
     fn asks_for_room(&self) -> bool {
         true
+    }
+
+    /// Frames are read on: the windows bound what comes.
+    fn may_read(&mut self) -> bool {
+        self.retry_at = None;
+        self.streams.is_some() || !self.waits()
+    }
+
+    fn waits_for_room(&self) -> bool {
+        matches!(&self.stage, RequestStage::Body(request) if request.waits_since.is_some())
     }
 
     fn retry_at(&self) -> Option<Instant> {
@@ -782,6 +643,6 @@ impl StreamDecoder for HecConnection {
             RequestStage::Head | RequestStage::Closed(_) => 0,
         };
         let streams = self.streams.as_deref().map_or(0, Http2::memory_bytes);
-        self.out.capacity() + self.head.capacity() + self.ahead.capacity() + body + streams
+        self.out.capacity() + self.head.memory_bytes() + self.ahead.memory_bytes() + body + streams
     }
 }

@@ -6,7 +6,7 @@
 //!    of each; [`cors`]: from which pages.
 //! 2. `running`: its listeners, over reloads; `settings`: what its connections share; `room`: what
 //!    is answered where the queue has no room.
-//! 3. `request`: what a head asks for; `reply`: what is answered.
+//! 3. `request`: what a head asks for; `reply`: what is answered; `replies`: in whose turn.
 //! 4. `events`: events of a body; `lines`: those of several lines.
 //! 5. `connection`: requests of a connection, one after the other, and their answers; `opening`:
 //!    from the head of a request to its body; `acks`: acknowledgements that clients poll for.
@@ -15,6 +15,7 @@
 
 mod ack_file;
 mod acks;
+mod ahead;
 mod connection;
 pub mod cors;
 mod counts;
@@ -24,6 +25,7 @@ mod lines;
 mod opening;
 pub mod options;
 pub mod preview;
+mod replies;
 mod reply;
 mod request;
 mod room;

@@ -10,11 +10,10 @@ use inrush_transport::http::head::{BodyLength, RequestHead};
 use inrush_transport::http::reader::BodyReader;
 
 use super::acks::{AckPlace, AckTableFull};
-use super::connection::{
-    HecConnection, OpenPoll, OpenRequest, PendingReply, RequestStage, too_large,
-};
+use super::connection::{HecConnection, OpenPoll, OpenRequest, RequestStage, too_large};
 use super::events::EventReader;
 use super::gather::GatheredBytes;
+use super::replies::PendingReply;
 use super::reply::{HecReply, ReplyContent};
 use super::request::{self, EventUpload, HeadRequest};
 use super::settings::{HecSettings, PeerFault};
@@ -101,9 +100,8 @@ impl HecConnection {
                     waits: false,
                 });
             }
-        } else if head.expects_continue && self.replies.is_empty() {
-            self.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
+        self.owes_continue = head.expects_continue;
         let reader = |upload: Box<EventUpload>| {
             let reader = EventReader::new(upload.format, settings.event_bytes_max);
             (upload, reader)

@@ -21,7 +21,8 @@ use inrush_event::instant_now;
 use inrush_transport::http2::{STREAMS_MAX, StreamEnd, StreamRequest};
 use inrush_transport::stream::{Connection, EndReason, StreamRead};
 
-use super::connection::{BODY_MAX, HecConnection, IDLE_BYTES, PendingReply, RETRY, RequestStage};
+use super::connection::{BODY_MAX, HecConnection, IDLE_BYTES, RETRY, RequestStage};
+use super::replies::PendingReply;
 use super::reply::{HecReply, ReplyContent};
 use super::request::{HeadRequest, asked};
 

@@ -380,7 +380,9 @@ impl StreamLoop {
             let now = instant_now();
             let due: Vec<_> = self.retries.extract_if(.., |(at, _)| *at <= now).collect();
             for (_, key) in due {
-                self.slots.get_mut(key).map(|slot| slot.retry_at.take());
+                if let Some(slot) = self.slots.get_mut(key) {
+                    slot.retry_at = None;
+                }
                 self.mark_ready(key, false);
             }
         }

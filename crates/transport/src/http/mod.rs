@@ -8,3 +8,4 @@ pub mod body;
 mod gunzip;
 pub mod head;
 pub mod reader;
+pub mod unfinished;

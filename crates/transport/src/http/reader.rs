@@ -15,6 +15,9 @@ use super::head::BodyLength;
 /// Compressed bytes that are read at once: what waits for room is kept.
 pub const GZIP_READ_BYTES: usize = 64 * 1024;
 
+/// Bytes that are taken at once where only they tell whether they are the body's.
+const FRAMED_READ_BYTES: usize = 4096;
+
 /// Bytes that a compressed body may have grown to before its ratio counts.
 const RATIO_FREE_BYTES: u64 = 1024 * 1024;
 
@@ -81,6 +84,16 @@ impl BodyReader {
         self.gunzip
             .as_ref()
             .is_some_and(|gunzip| gunzip.is_waiting())
+    }
+
+    /// Bytes to take at once, at most, of those that came with others: no more than are its own,
+    /// as far as that is known.
+    pub fn own_bytes(&self, room: usize) -> usize {
+        let own = match self.framing.pending_bytes() {
+            0 => FRAMED_READ_BYTES,
+            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+        };
+        self.read_bytes(room).min(own)
     }
 
     /// Bytes to read at once, at most.

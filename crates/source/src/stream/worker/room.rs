@@ -17,7 +17,9 @@ impl StreamLoop {
         let has_room = self.doors.log.has_room();
         if has_room {
             for key in std::mem::take(&mut self.waiting) {
-                self.slots.get_mut(key).map(|slot| slot.waits = false);
+                if let Some(slot) = self.slots.get_mut(key) {
+                    slot.waits = false;
+                }
                 self.mark_ready(key, false);
             }
         }
