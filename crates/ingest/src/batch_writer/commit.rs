@@ -88,8 +88,16 @@ impl BatchWriter {
     /// Appends the batches to the queue, and has their senders answered.
     fn hand_over(&mut self, batches: Vec<Batch>, gathered: Duration, tally: &mut BatchTally) {
         let mut outcome = None;
-        for batch in batches {
-            let appended = self.append(batch, gathered, tally);
+        let last = batches.len().saturating_sub(1);
+        for (at, batch) in batches.into_iter().enumerate() {
+            let terms = AppendTerms {
+                gathered,
+                // One sync does for all of them.
+                urgent: self.owed.is_open() && at == last,
+                kept: !tally.unkept,
+                admitted: self.admitted,
+            };
+            let appended = self.append(batch, terms, tally);
             // Who waits for an answer is told of the last batch, which is durable last, unless one
             // of them was refused.
             if appended.is_err() || !matches!(outcome, Some(Err(_))) {
@@ -108,7 +116,7 @@ impl BatchWriter {
     fn append(
         &mut self,
         batch: Batch,
-        gathered: Duration,
+        terms: AppendTerms,
         tally: &mut BatchTally,
     ) -> Result<u64, AppendError> {
         let events = batch.len() as u64;
@@ -137,12 +145,6 @@ impl BatchWriter {
             note(source, anomalies);
         };
         let began = Instant::now();
-        let terms = AppendTerms {
-            gathered,
-            urgent: self.owed.is_open(),
-            kept: !tally.unkept,
-            admitted: self.admitted,
-        };
         let appended = self.doors.log.append_on(batch, terms, accept);
         self.blocked += began.elapsed();
         match appended {
