@@ -21,8 +21,9 @@ pub struct CorsOptions {
     pub headers: Vec<String>,
 }
 
-/// Pattern of an origin: scheme, host and port, each of which may be `*`; a host that begins with
-/// `*.` stands for the domain and all below it.
+/// Pattern of an origin: scheme, host and port. A `*` in one of them stands for any characters but
+/// a dot, a part that is `*` alone for anything. A host that begins with `*.` stands for what
+/// follows and all below it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OriginPattern {
     excludes: bool,
@@ -90,19 +91,45 @@ fn parts(origin: &str) -> Option<(&str, &str, &str)> {
     })
 }
 
+/// True if a text fits a part of a pattern, whose `*` stands for any characters but a dot.
+fn fits_part(pattern: &str, text: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let first = pieces.next().unwrap_or_default();
+    let Some(last) = pieces.next_back() else {
+        return pattern == text;
+    };
+    let Some(mut rest) = text
+        .strip_prefix(first)
+        .and_then(|rest| rest.strip_suffix(last))
+    else {
+        return false;
+    };
+    let mut gaps_fit = true;
+    let mut skip = |gap: &str| gaps_fit &= !gap.contains('.');
+    for piece in pieces {
+        let Some(at) = rest.find(piece) else {
+            return false;
+        };
+        skip(&rest[..at]);
+        rest = &rest[at + piece.len()..];
+    }
+    skip(rest);
+    gaps_fit
+}
+
 impl OriginPattern {
     fn fits(&self, scheme: &str, host: &str, port: &str) -> bool {
-        let is_any = |part: &str| part == "*";
+        let fits = |pattern: &str, text: &str| pattern == "*" || fits_part(pattern, text);
         let host_fits = match self.host.strip_prefix("*.") {
             Some(domain) => {
-                let below = host.strip_suffix(domain);
-                below.is_some_and(|below| below.is_empty() || below.ends_with('.'))
+                let ends = host.match_indices('.').map(|(at, _)| at + 1);
+                std::iter::once(0)
+                    .chain(ends)
+                    .any(|at| fits_part(domain, &host[at..]))
             }
-            None => is_any(&self.host) || self.host == host,
+            None => fits(&self.host, host),
         };
-        (is_any(&self.scheme) || self.scheme == scheme)
-            && host_fits
-            && (is_any(&self.port) || self.port == port)
+        fits(&self.scheme, scheme) && host_fits && fits(&self.port, port)
     }
 }
 
@@ -170,6 +197,36 @@ mod tests {
             assert_eq!(allowed(&patterns, origin), good, "{origin}");
         }
         assert!(allowed(&["*"], "http://[::1]:3000") && !allowed(&[], "http://a"));
+    }
+
+    #[test]
+    fn a_star_in_a_name_stands_for_a_part_of_it() {
+        let patterns = [
+            "https://app-*.example.com:8*",
+            "http*://*.in-*.org",
+            "*://[fe80:*]:*",
+        ];
+        for (origin, good) in [
+            ("https://app-1.example.com:8443", true),
+            ("https://app-.example.com:8", true),
+            ("https://app-1.evil.example.com:8443", false),
+            ("https://app-1.example.com", false),
+            ("https://app.example.com:8443", false),
+            ("https://app-1.example.com.evil.org:8443", false),
+            ("http://a.b.in-house.org", true),
+            ("https://in-house.org", true),
+            ("https://in-house.evil.org", false),
+            ("ftp://in-house.org", false),
+            ("http://[fe80::1]:3000", true),
+            ("http://[fe90::1]:3000", false),
+        ] {
+            assert_eq!(allowed(&patterns, origin), good, "{origin}");
+        }
+        // Each character is part of one piece only.
+        assert!(
+            !allowed(&["https://ab*b*ba"], "https://aba")
+                && allowed(&["https://a*b*a"], "https://aba")
+        );
     }
 
     #[test]
