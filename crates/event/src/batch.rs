@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::batch_times::{sums_of, time};
 use crate::{
-    Arena, BatchTimes, ClassId, ClassInfo, EventNames, Extra, Origin, Peer, Record, SourceInfo,
-    Span, Timestamp, crc32c_append, limits,
+    Arena, BatchTimes, ClassId, ClassInfo, EventNames, Extra, Format, Origin, Peer, Record,
+    SourceInfo, Span, Timestamp, crc32c_append, limits,
 };
 
 #[derive(Default)]
@@ -597,6 +597,16 @@ impl Batch {
     pub fn names(&self, record: &Record) -> EventNames<'_> {
         let class = self.class(record).map(|class| &**class);
         EventNames::of(class, self.extra(record), &self.source)
+    }
+
+    /// Source of an event that came to an HTTP Event Collector, with an envelope or as a line:
+    /// that of its client, or of its token. Empty for other events.
+    pub fn event_source(&self, record: &Record) -> &[u8] {
+        let is_http = |peer: &Peer| peer.protocol.is_http();
+        match record.format == Format::Hec || self.peer(record).is_some_and(is_http) {
+            true => self.names(record).source,
+            false => b"",
+        }
     }
 
     /// Time at which a record counts as having happened: by the sender's clock, or by ours.

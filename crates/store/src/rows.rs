@@ -232,10 +232,7 @@ impl<'a> RowBuilder<'a> {
             values.append_value(STANDARD.encode(raw));
             any = true;
         }
-        let source = match record.format {
-            Format::Hec => self.batch.names(record).source,
-            _ => b"",
-        };
+        let source = self.batch.event_source(record);
         if !source.is_empty() {
             let (keys, values) = self.fields.entries();
             keys.append_value(EVENT_SOURCE);

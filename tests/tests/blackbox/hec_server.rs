@@ -257,6 +257,11 @@ fn lines_of_the_raw_endpoint_are_events() {
     assert_eq!(field(&events[..3], "host"), ["h 1", "h 1", "h 1"]);
     assert_eq!(events[0]["sourcetype"], "s t");
     assert_eq!(events[0]["time"], "2023-11-14T22:13:20.250Z");
+    // The name of the source is that of the configuration.
+    assert_eq!(
+        (&events[3]["source"], &events[3]["event_source"]),
+        (&"hec".into(), &"src".into())
+    );
 }
 
 #[test]
@@ -733,7 +738,9 @@ fn events_are_found_in_the_store_by_their_fields() {
     let mut hec = client(&inrush);
     let body = r#"{"event":"red fox","fields":{"colour":"red","n":[1,2]}}{"event":"blue fox"}"#;
     assert_eq!(hec.event(body).status, 200);
+    assert_eq!(hec.ask("raw", "", "green fox").status, 200);
     for (query, texts) in [
+        ("event_source=src green", vec!["green fox"]),
         ("colour=red", vec!["red fox"]),
         ("event_source=src fox", vec!["blue fox", "red fox"]),
         ("n=1 fox", vec!["red fox"]),

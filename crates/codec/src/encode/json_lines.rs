@@ -76,9 +76,7 @@ fn push_names(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
         _ => push_text(out, b",\"host\":\"", batch.get(record.host)),
     }
     push_text(out, b",\"source\":\"", batch.source().name.as_bytes());
-    if record.format == Format::Hec {
-        push_text(out, b",\"event_source\":\"", names.source);
-    }
+    push_text(out, b",\"event_source\":\"", batch.event_source(record));
     push_text(out, b",\"sourcetype\":\"", names.sourcetype);
     push_text(out, b",\"index\":\"", names.index);
     push_text(out, b",\"vendor\":\"", names.vendor);
