@@ -37,7 +37,7 @@ pub use http::{HttpAnswer, http, http_with};
 pub use http2_client::{Http2Client, Http2Request, Http2Stream};
 pub use inrush::{Exit, Inrush, Options, binary};
 pub use inrush_testkit::{
-    DEADLINE, Hec, HecRequest, Reply, Sticky, TcpBalancer, connect_proxy, eventually,
+    DEADLINE, Hec, HecRequest, Reply, Sticky, TcpBalancer, connect_proxy, eventually, raw_server,
 };
 pub use lines::{field, json_lines, sorted};
 pub use network::Network;

@@ -353,7 +353,10 @@ impl LaneDialect for HecDialect<'_> {
         if length > ANSWER_BYTES_MAX {
             return Err(foreign("the answer is longer than any of a collector"));
         }
-        let closes = field("connection").is_some_and(|field| field.value == b"close");
+        let closes = field("connection").is_some_and(|field| {
+            let mut words = field.value.split(|byte| *byte == b',');
+            words.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"close"))
+        });
         if session.input.len() < head + length {
             return Ok(());
         }

@@ -52,6 +52,19 @@ fn a_load_with_acknowledgement_is_counted_by_its_polls() {
     inrush.conserved(1000);
 }
 
+/// As a proxy in front of a collector may write it.
+const CLOSES: &[u8] = b"HTTP/1.1 200 OK\r\nConnection: Via, Close\r\nContent-Length: 27\r\n\r\n\
+    {\"text\":\"Success\",\"code\":0}";
+
+#[test]
+fn an_answer_that_ends_its_connection_is_no_error() {
+    let to = raw_server(vec![CLOSES; 20]).to_string();
+    let (output, report) = load(&to, &["--number", "50"]);
+    assert!(output.status.success(), "{report:#}");
+    assert_eq!(report["answers"]["answered"], 50, "{report:#}");
+    assert_eq!(report["errors"], serde_json::json!({}), "{report:#}");
+}
+
 #[test]
 fn what_is_answered_and_not_acknowledged_is_an_error() {
     let collector = Hec::start();
