@@ -9,6 +9,8 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use serde::Serialize;
+
 use crate::{Batch, Record, Timestamp};
 
 /// Upper bounds of the buckets, in seconds: from a request on the same host to a backlog of a day.
@@ -133,8 +135,9 @@ impl TimeTally {
 }
 
 /// A histogram at one moment.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct HistogramSnapshot {
+    /// Times in each bucket: above the bound before, up to its own. The last one has no bound.
     counts: [u64; BUCKETS],
     /// Sum of all times, in seconds.
     pub sum_s: f64,

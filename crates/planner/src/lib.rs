@@ -13,7 +13,6 @@
 
 mod session;
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
@@ -25,7 +24,7 @@ use futures::future::BoxFuture;
 pub use session::{SessionParts, planner};
 
 /// Planner of the statements of one session.
-pub trait Planner: Debug + Send + Sync {
+pub trait Planner: Send + Sync {
     /// Plans a condition on the rows of `schema`.
     ///
     /// # Errors

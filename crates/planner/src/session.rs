@@ -102,12 +102,6 @@ fn read_only() -> SQLOptions {
 
 struct SessionPlanner(SessionContext);
 
-impl std::fmt::Debug for SessionPlanner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SessionPlanner")
-    }
-}
-
 impl Planner for SessionPlanner {
     fn condition(&self, sql: &str, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
         let schema = DFSchema::try_from(schema.clone())?;

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use inrush_event::HistogramSnapshot;
+use serde::Serialize;
 
 /// Account of a token, since the start of the process.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct TokenAccount {
     /// Name of the token, never its text.
     pub name: String,
@@ -46,7 +47,7 @@ impl TokenAccount {
 }
 
 /// Share of a sender in the events of a token.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct SenderShare {
     /// Its address, behind any PROXY header.
     pub ip: IpAddr,

@@ -8,7 +8,6 @@
 //! `SENDERS_LISTED` senders of a source, and at most 16 of a token.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use inrush_event::{HISTOGRAM_BOUNDS_S, HistogramSnapshot, Timestamp};
@@ -24,28 +23,10 @@ const SENDERS_LISTED: usize = 5;
 pub struct DoorList {
     /// Time of the answer, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Upper bounds in seconds of the counts of [`TimesStatus`].
+    /// Upper bounds in seconds of the counts of [`HistogramSnapshot`].
     pub bounds_s: Vec<f64>,
     /// The sources, in the order of the configuration.
     pub doors: Vec<DoorStatus>,
-}
-
-/// Times by their length.
-#[derive(Clone, Debug, Serialize)]
-pub struct TimesStatus {
-    /// Times in each bucket: above the bound before, up to its own. The last one has no bound.
-    pub counts: Vec<u64>,
-    /// Sum of all times, in seconds.
-    pub sum_s: f64,
-}
-
-impl From<HistogramSnapshot> for TimesStatus {
-    fn from(times: HistogramSnapshot) -> Self {
-        Self {
-            counts: times.counts().to_vec(),
-            sum_s: times.sum_s,
-        }
-    }
 }
 
 /// A source, as those who send to it meet it.
@@ -67,16 +48,16 @@ pub struct DoorStatus {
     /// Bytes of those events.
     pub bytes: u64,
     /// Times from an event to its receipt, of events that carry a time.
-    pub lag: TimesStatus,
+    pub lag: HistogramSnapshot,
     /// Times of its requests until they were answered. Absent where it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub requests: Option<TimesStatus>,
+    pub requests: Option<HistogramSnapshot>,
     /// Senders with the highest rate.
     pub senders: Vec<DoorSender>,
     /// Its tokens, by name. The one without a name has the answers to requests without a known
     /// token.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tokens: Vec<TokenDoor>,
+    pub tokens: Vec<TokenAccount>,
 }
 
 /// A sender of a source.
@@ -88,62 +69,6 @@ pub struct DoorSender {
     pub events: u64,
     /// Events a second, over the last ten seconds.
     pub rate: f64,
-}
-
-/// A token of a source.
-#[derive(Clone, Debug, Serialize)]
-pub struct TokenDoor {
-    /// Its name.
-    pub name: String,
-    /// True if it is switched off.
-    pub disabled: bool,
-    /// Events taken.
-    pub events: u64,
-    /// Bytes of their texts.
-    pub bytes: u64,
-    /// Requests that were answered.
-    pub requests: u64,
-    /// Answers by code; by HTTP status where an answer has no code.
-    pub answers: BTreeMap<u16, u64>,
-    /// Time of the last request, in milliseconds since 1970; `None` before the first.
-    pub last_seen_ms: Option<i64>,
-    /// Times from an event to its receipt, of events whose envelope or query has a time.
-    pub lag: TimesStatus,
-    /// Senders with most events.
-    pub senders: Vec<TokenSender>,
-}
-
-/// A sender with a token.
-#[derive(Clone, Debug, Serialize)]
-pub struct TokenSender {
-    /// Its address.
-    pub ip: IpAddr,
-    /// Its events with this token.
-    pub events: u64,
-    /// Its requests with this token.
-    pub requests: u64,
-}
-
-impl From<TokenAccount> for TokenDoor {
-    fn from(token: TokenAccount) -> Self {
-        let senders = token.senders.iter();
-        let senders = senders.map(|one| TokenSender {
-            ip: one.ip,
-            events: one.events,
-            requests: one.requests,
-        });
-        Self {
-            senders: senders.collect(),
-            name: token.name,
-            disabled: token.disabled,
-            events: token.events,
-            bytes: token.bytes,
-            requests: token.requests,
-            answers: token.answers,
-            last_seen_ms: token.last_seen_ms,
-            lag: token.lag.into(),
-        }
-    }
 }
 
 /// The doors of these sources.
@@ -168,10 +93,10 @@ fn door(running: &RunningSource, now: Timestamp) -> DoorStatus {
         connection_errors: state.connection_errors.values().sum(),
         events: ingest.counters.received.get(),
         bytes: ingest.counters.received_bytes.get(),
-        lag: ingest.receive_lag.snapshot().into(),
-        requests: source.request_times().map(TimesStatus::from),
+        lag: ingest.receive_lag.snapshot(),
+        requests: source.request_times(),
         senders: senders(running, now),
-        tokens: source.tokens().into_iter().map(TokenDoor::from).collect(),
+        tokens: source.tokens(),
     }
 }
 
