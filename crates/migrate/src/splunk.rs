@@ -269,10 +269,7 @@ impl SplunkMigration {
                 );
             }
             Some("none") => self.line("        host: header"),
-            Some("dns") => self.note(
-                format!("inputs.conf [{stanza_name}] connection_host"),
-                "names are looked up for all sources: see `hosts.reverse_dns`",
-            ),
+            Some("dns") => self.line("        host: dns"),
             Some(other) => self.note(
                 format!("inputs.conf [{stanza_name}] connection_host"),
                 format!("`{other}` is not known"),
@@ -451,6 +448,25 @@ destinations:
     token: \"${SPLUNK_TOKEN}\"
 ";
         assert_eq!(made().config, wanted);
+    }
+
+    #[test]
+    fn hosts_of_tokens_are_carried_over() {
+        for (rule, wanted) in [
+            ("dns", "host: dns"),
+            ("proxied_ip", "host: proxied"),
+            ("none", "host: header"),
+        ] {
+            let inputs = INPUTS.replace(
+                "connection_host = none",
+                &format!("connection_host = {rule}"),
+            );
+            let made = splunk(&SplunkFiles {
+                inputs: vec![("inputs.conf".into(), inputs)],
+                ..SplunkFiles::default()
+            });
+            assert!(made.config.contains(wanted), "{rule}: {}", made.config);
+        }
     }
 
     #[test]
