@@ -39,7 +39,7 @@ impl LogWorld {
         if !again || self.offers.is_empty() {
             let source = self.rng.usize(..SOURCES.len());
             let events = self.rng.u32(1..=self.scenario.batch_events_max);
-            let (batch, range) = self.oracle.offer(source, events);
+            let (batch, range) = self.oracle.offer(SOURCES[source], events);
             self.counts.events += u64::from(events);
             self.offers.push(UnackedBatch {
                 batch,

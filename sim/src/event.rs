@@ -12,6 +12,9 @@ use inrush_event::{
 /// Names of the sources; an event's batch decides which is its own.
 pub(crate) const SOURCES: [&str; 3] = ["edge", "core", "lab"];
 
+/// Name of the HEC server; its events are made by [`EventGenerator::write_envelope`].
+pub(crate) const COLLECTOR: &str = "collector";
+
 /// Bytes of the number at the start of every event, in hexadecimal.
 const NUMBER_BYTES: usize = 8;
 
@@ -23,6 +26,8 @@ pub(crate) struct EventGenerator {
     sequence: u64,
     /// The event that was made last.
     text: Vec<u8>,
+    /// Bytes of text of an event of the collector, at most.
+    text_max: usize,
 }
 
 impl EventGenerator {
@@ -41,6 +46,7 @@ impl EventGenerator {
             sources: SOURCES.iter().map(source).collect(),
             sequence: 0,
             text: Vec::new(),
+            text_max: 0,
         }
     }
 
@@ -78,6 +84,9 @@ impl EventGenerator {
         let number = digits
             .and_then(|digits| u32::from_str_radix(digits, 16).ok())
             .ok_or("an event that nobody sent")?;
+        if batch.source().name == COLLECTOR {
+            return self.check_envelope(number, raw, record);
+        }
         let mut rng = self.write(number);
         if raw != self.text {
             return Err(format!("event {number} has other bytes"));
@@ -93,9 +102,40 @@ impl EventGenerator {
         Ok(number)
     }
 
+    /// Appends an event as a client sends it to the collector.
+    pub(crate) fn write_envelope(&mut self, number: u32, text_max: usize, out: &mut Vec<u8>) {
+        let mut rng = self.rng(number);
+        let length = match rng.u8(..8) {
+            0 => rng.usize(..text_max.max(1)),
+            _ => rng.usize(..20),
+        };
+        self.text.clear();
+        self.text
+            .extend_from_slice(format!("{number:08x}").as_bytes());
+        self.text.extend((0..length).map(|_| rng.u8(b'a'..=b'z')));
+        out.extend_from_slice(format!("{{\"time\":{number},\"event\":\"").as_bytes());
+        out.extend_from_slice(&self.text);
+        out.extend_from_slice(b"\"}");
+        self.text_max = text_max;
+    }
+
+    fn check_envelope(&mut self, number: u32, raw: &[u8], record: &Record) -> Result<u32, String> {
+        self.write_envelope(number, self.text_max, &mut Vec::new());
+        let time = Timestamp(i64::from(number) * 1_000_000_000);
+        let same = raw == self.text && record.format == Format::Hec && record.event_time == time;
+        match same {
+            true => Ok(number),
+            false => Err(format!("event {number} of the collector is {record:?}")),
+        }
+    }
+
+    fn rng(&self, number: u32) -> Rng {
+        Rng::with_seed(self.seed ^ (u64::from(number) << 20))
+    }
+
     /// Puts the event's bytes into `text`; the generator goes on to its other properties.
     fn write(&mut self, number: u32) -> Rng {
-        let mut rng = Rng::with_seed(self.seed ^ (u64::from(number) << 20));
+        let mut rng = self.rng(number);
         let length = match rng.u8(..32) {
             0 => rng.usize(..3000),
             1..8 => rng.usize(..300),

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod actors;
+mod collector;
 mod event;
 mod mutants;
 mod oracle;
@@ -63,6 +64,9 @@ struct SimArgs {
     /// Only the log.
     #[arg(long, conflicts_with = "store")]
     log: bool,
+    /// Only the HEC server with the log.
+    #[arg(long, conflicts_with_all = ["store", "log"])]
+    hec: bool,
     /// Threads; one a core by default.
     #[arg(long)]
     jobs: Option<usize>,
@@ -82,6 +86,7 @@ struct SimArgs {
 pub(crate) enum SimTarget {
     #[default]
     Log,
+    Hec,
     Store,
 }
 
@@ -109,7 +114,9 @@ struct SimTotals {
 fn main() -> ExitCode {
     let XtaskCommand::Sim(args) = XtaskCommand::parse();
     // A panic of the log is a violation of its seed, and is reported with it.
-    panic::set_hook(Box::new(|_| {}));
+    panic::set_hook(Box::new(|info| {
+        eprintln!("{info}\n{}", std::backtrace::Backtrace::force_capture())
+    }));
     match run(&args) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -124,10 +131,11 @@ fn run(args: &SimArgs) -> anyhow::Result<bool> {
     if args.mutants {
         return mutants::hunt_all(args.jobs);
     }
-    let mut subjects = match (args.log, args.store) {
-        (true, _) => vec![SimTarget::Log],
-        (_, true) => vec![SimTarget::Store],
-        _ => vec![SimTarget::Log, SimTarget::Store],
+    let mut subjects = match (args.log, args.hec, args.store) {
+        (true, ..) => vec![SimTarget::Log],
+        (_, true, _) => vec![SimTarget::Hec],
+        (.., true) => vec![SimTarget::Store],
+        _ => vec![SimTarget::Log, SimTarget::Hec, SimTarget::Store],
     };
     if let Some(name) = &args.mutant {
         subjects = vec![mutants::switch_on(name)?];
@@ -186,7 +194,9 @@ fn one(
     let origin = Instant::now() + DAY;
     let mut report = SimReport::default();
     let end = panic::catch_unwind(AssertUnwindSafe(|| match subject {
-        SimTarget::Log => world::run(seed, tracing, pool, origin, &mut report),
+        SimTarget::Log | SimTarget::Hec => {
+            world::run(seed, (subject, tracing), pool, origin, &mut report);
+        }
         SimTarget::Store => store::run(seed, tracing, &mut report),
     }));
     if let Err(panic) = end {
@@ -250,6 +260,7 @@ fn report(total: &SimTotals, subject: SimTarget, seconds: f64) -> anyhow::Result
         writeln!(out, "VIOLATION seed {seed}: {words}")?;
         let which = match subject {
             SimTarget::Log => "--log",
+            SimTarget::Hec => "--hec",
             SimTarget::Store => "--store",
         };
         writeln!(
@@ -266,13 +277,16 @@ fn report(total: &SimTotals, subject: SimTarget, seconds: f64) -> anyhow::Result
         kills,
         power_cuts,
         disk_errors,
+        answered,
+        acked,
     } = total.counts;
     writeln!(
         out,
         "{subject:?}: {} seeds, {} violations, {seconds:.1} s, {:.0} seeds/s, hash {:016x}\n\
          {steps} steps, {events} events offered, {delivered} deliveries, {repeats} repeats, \
          {dropped} drops counted\n\
-         {kills} kills, {power_cuts} power cuts, {disk_errors} disk errors",
+         {kills} kills, {power_cuts} power cuts, {disk_errors} disk errors, \
+         {answered} requests answered 200, {acked} acknowledgements true",
         total.seeds,
         total.violations.len(),
         total.seeds as f64 / seconds,

@@ -21,6 +21,8 @@ mod with {
     #[derive(Clone, Copy)]
     enum SimMutant {
         Log(inrush_queue::Mutant),
+        Ingest(inrush_ingest::Mutant),
+        Source(inrush_source::Mutant),
         Store(inrush_store::Mutant),
     }
 
@@ -28,12 +30,17 @@ mod with {
         fn all() -> Vec<Self> {
             let of_log = inrush_queue::Mutant::ALL.iter().copied().map(Self::Log);
             let of_store = inrush_store::Mutant::ALL.iter().copied().map(Self::Store);
-            of_log.chain(of_store).collect()
+            let of_ingest = inrush_ingest::Mutant::ALL.iter().copied().map(Self::Ingest);
+            let of_source = inrush_source::Mutant::ALL.iter().copied().map(Self::Source);
+            let of_hec = of_ingest.chain(of_source);
+            of_log.chain(of_hec).chain(of_store).collect()
         }
 
         fn name(self) -> &'static str {
             match self {
                 Self::Log(mutant) => mutant.name(),
+                Self::Ingest(mutant) => mutant.name(),
+                Self::Source(mutant) => mutant.name(),
                 Self::Store(mutant) => mutant.name(),
             }
         }
@@ -41,6 +48,7 @@ mod with {
         fn subject(self) -> SimTarget {
             match self {
                 Self::Log(_) => SimTarget::Log,
+                Self::Ingest(_) | Self::Source(_) => SimTarget::Hec,
                 Self::Store(_) => SimTarget::Store,
             }
         }
@@ -49,6 +57,14 @@ mod with {
     fn switch(mutant: Option<SimMutant>) {
         inrush_queue::switch_mutant(match mutant {
             Some(SimMutant::Log(mutant)) => Some(mutant),
+            _ => None,
+        });
+        inrush_ingest::switch_mutant(match mutant {
+            Some(SimMutant::Ingest(mutant)) => Some(mutant),
+            _ => None,
+        });
+        inrush_source::switch_mutant(match mutant {
+            Some(SimMutant::Source(mutant)) => Some(mutant),
             _ => None,
         });
         inrush_store::switch_mutant(match mutant {
@@ -77,8 +93,8 @@ mod with {
             let total = crate::many(&SimCampaign {
                 subject: mutant.subject(),
                 seeds: match mutant {
-                    SimMutant::Log(_) => LOG_SEEDS_MAX,
                     SimMutant::Store(_) => STORE_SEEDS_MAX,
+                    _ => LOG_SEEDS_MAX,
                 },
                 jobs,
                 ..SimCampaign::default()

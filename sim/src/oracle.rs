@@ -38,7 +38,7 @@ struct SourceBatch {
     events: Range<u32>,
     /// Position behind it.
     end: u64,
-    source: usize,
+    source: &'static str,
     keep: BatchDurability,
 }
 
@@ -149,7 +149,7 @@ impl Oracle {
     }
 
     /// A source has a new batch of `events` events; returns its number and theirs.
-    pub(crate) fn offer(&mut self, source: usize, events: u32) -> (usize, Range<u32>) {
+    pub(crate) fn offer(&mut self, source: &'static str, events: u32) -> (usize, Range<u32>) {
         let (batch, first) = (self.batches.len(), self.batch_of.len() as u32);
         self.batches.push(SourceBatch {
             events: first..first + events,
@@ -173,6 +173,42 @@ impl Oracle {
             }
         }
         self.waiting.push_back((batch, end));
+    }
+
+    /// A client has sent something of a request, of whose events any may be taken from now on.
+    pub(crate) fn sent(&mut self, batch: usize) {
+        let fact = &mut self.batches[batch];
+        fact.keep = BatchDurability::Unsure;
+        for destination in self.destinations.values_mut().filter(|d| d.attached) {
+            for event in fact.events.clone() {
+                destination.slot(event).owed = true;
+            }
+        }
+    }
+
+    /// A client was told that the events of its request are durable.
+    pub(crate) fn answered(&mut self, batch: usize) {
+        self.batches[batch].keep = BatchDurability::Durable;
+    }
+
+    /// A client was told that the events of its request are safe: with `delivered`, that every
+    /// destination has settled them.
+    pub(crate) fn acknowledged(&mut self, batch: usize, delivered: bool) -> OracleVerdict {
+        let fact = &self.batches[batch];
+        let destinations = self.destinations.iter().filter(|(_, d)| d.attached);
+        for (name, destination) in destinations.filter(|(_, d)| delivered && !d.drops) {
+            let is_pending = |event: &u32| {
+                let slot = destination.slots.get(*event as usize);
+                slot.is_none_or(|slot| slot.owed && !slot.received && slot.settled.is_none())
+            };
+            let lost = self.unsound_reads || fact.keep == BatchDurability::Unsure;
+            if let Some(event) = fact.events.clone().find(is_pending).filter(|_| !lost) {
+                return Err(format!(
+                    "event {event} is acknowledged and pending at {name}"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The log says that everything below `end` is as durable as its mode promises.
@@ -257,7 +293,7 @@ impl Oracle {
         if fact.keep == BatchDurability::Offered {
             return Err(format!("event {event} was delivered but not accepted"));
         }
-        if crate::event::SOURCES[fact.source] != source {
+        if fact.source != source {
             return Err(format!("event {event} came out as of source {source}"));
         }
         let Some(destination) = self.destinations.get_mut(name) else {

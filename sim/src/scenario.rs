@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use inrush_event::{ByteSize, DestinationQueue, Period};
+use inrush_event::{ByteSize, DestinationQueue, Period, limits};
 use inrush_queue::storage::{DiskCall, DiskFaults};
 use inrush_queue::{Durability, QueueOptions, WhenFull};
 
@@ -75,6 +75,26 @@ impl LogScenario {
                 false => [1, 4, 16][rng.usize(..3)],
             },
         }
+    }
+
+    /// The same with a collector: it takes a request while there is room for a full batch, and what
+    /// it tells of destinations is checked while they stay.
+    pub(crate) fn for_collector(&mut self, rng: &mut Rng) {
+        let full = limits::BATCH_FLUSH_BYTES as u64;
+        self.options.max_bytes = Some(ByteSize(full * [2, 4, 16][rng.usize(..3)]));
+        let rooms = [None, Some(1 << 13), Some(1 << 15), Some(1 << 17)];
+        for queue in &mut self.queues {
+            queue.max_bytes = rooms[rng.usize(..4)].map(|room| ByteSize(full + room));
+        }
+        if rng.bool() {
+            self.options.memory_bytes = Some(ByteSize(64 << 20));
+        }
+        self.disk_bytes = self.disk_bytes.max(full * 2);
+        self.weights.append *= 3;
+        self.weights.reconfigure = 0;
+        self.weights.rot = 0;
+        self.bits_flip = false;
+        self.faults.flips = 0;
     }
 
     /// True if what is read may be other than what was written.

@@ -56,6 +56,10 @@ impl LogUnderTest {
         Ok(Self { log })
     }
 
+    pub(crate) fn log(&self) -> &Arc<Log> {
+        &self.log
+    }
+
     pub(crate) fn append(
         &self,
         batch: Batch,

@@ -18,10 +18,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use inrush_event::{BatchPool, ByteSize, DestinationCounters, DropReason, Ledger, RefuseReason};
+use inrush_event::{
+    BatchPool, ByteSize, DestinationCounters, DropReason, Ledger, RefuseReason, set_virtual_clocks,
+};
 use inrush_queue::storage::{DiskFaults, VirtualDisk};
 use inrush_queue::{Reclaiming, WhenFull};
 
+use crate::SimTarget;
+use crate::collector::CollectorWorld;
 use crate::event::EventGenerator;
 use crate::oracle::{CrashKind, Oracle, OracleVerdict, SimStep};
 use crate::scenario::{DESTINATIONS_MAX, LogScenario, queue};
@@ -58,6 +62,10 @@ pub(crate) struct SimCounts {
     pub kills: u64,
     pub power_cuts: u64,
     pub disk_errors: u64,
+    /// Requests that the collector answered 200.
+    pub answered: u64,
+    /// Numbers that it reported as true.
+    pub acked: u64,
 }
 
 impl SimCounts {
@@ -71,6 +79,8 @@ impl SimCounts {
         self.kills += other.kills;
         self.power_cuts += other.power_cuts;
         self.disk_errors += other.disk_errors;
+        self.answered += other.answered;
+        self.acked += other.acked;
     }
 }
 
@@ -96,14 +106,16 @@ pub(crate) struct LogWorld {
     pub(crate) maker: EventGenerator,
     pub(crate) sinks: Vec<VirtualSink>,
     pub(crate) offers: Vec<UnackedBatch>,
+    /// The HEC server, in the runs that have one.
+    pub(crate) collector: Option<CollectorWorld>,
     pub(crate) counts: SimCounts,
     /// True if sinks and disk behave from now on.
     pub(crate) calm: bool,
     watched: Vec<WatchedDestination>,
-    origin: Instant,
-    clock: Duration,
+    pub(crate) origin: Instant,
+    pub(crate) clock: Duration,
     step: SimStep,
-    tracing: bool,
+    pub(crate) tracing: bool,
     trace: String,
     hash: u64,
 }
@@ -117,7 +129,7 @@ struct WatchedDestination {
 /// Runs a seed to its end; what is known of it is in `report` even if it panics.
 pub(crate) fn run(
     seed: u64,
-    tracing: bool,
+    (subject, tracing): (SimTarget, bool),
     pool: &Arc<BatchPool>,
     origin: Instant,
     report: &mut SimReport,
@@ -125,7 +137,13 @@ pub(crate) fn run(
     // The log takes its identity from this generator.
     fastrand::seed(seed);
     let mut world = LogWorld::new(seed, tracing, pool, origin);
-    let verdict = panic::catch_unwind(AssertUnwindSafe(|| world.live()));
+    let verdict = panic::catch_unwind(AssertUnwindSafe(|| {
+        if subject == SimTarget::Hec {
+            world.add_collector(pool)?;
+        }
+        world.live()
+    }));
+    set_virtual_clocks(None);
     world.trace_disk();
     world.mix(world.disk.digest());
     world.counts.disk_errors = world.disk.errors_given();
@@ -167,6 +185,7 @@ impl LogWorld {
             maker: EventGenerator::new(seed, pool),
             sinks: Vec::new(),
             offers: Vec::new(),
+            collector: None,
             counts: SimCounts::default(),
             calm: false,
             watched: Vec::new(),
@@ -180,6 +199,20 @@ impl LogWorld {
         };
         world.note(|world| format!("seed {seed}: {:?}", world.scenario));
         world
+    }
+
+    /// Has a collector take events too. The log has room for a full batch then, and its
+    /// destinations stay.
+    fn add_collector(&mut self, pool: &Arc<BatchPool>) -> OracleVerdict {
+        let scenario = &mut self.scenario;
+        scenario.for_collector(&mut self.rng);
+        self.disk.set_capacity(scenario.disk_bytes);
+        self.oracle = Oracle::new(scenario.options.durability);
+        self.oracle.unsound_reads = scenario.has_unsound_reads();
+        let collector = CollectorWorld::new(&mut self.rng, pool);
+        self.collector = Some(collector.map_err(|error| error.to_string())?);
+        self.note(|world| format!("for a collector: {:?}", world.scenario));
+        Ok(())
     }
 
     fn live(&mut self) -> OracleVerdict {
@@ -209,6 +242,7 @@ impl LogWorld {
     pub(crate) fn tick(&mut self) -> SimStep {
         self.step += 1;
         self.disk.set_mark(self.step);
+        self.set_clocks();
         self.step
     }
 
@@ -252,6 +286,7 @@ impl LogWorld {
         }
         self.mix(kind as u64);
         match kind {
+            0 if self.collector.is_some() && self.rng.u8(..8) > 0 => self.collector_step(),
             0 => self.append_step(),
             1 => self.writer_step(),
             2 => self.sink_step(),
@@ -264,7 +299,10 @@ impl LogWorld {
     }
 
     fn idle_step(&mut self) -> OracleVerdict {
-        self.clock += Duration::from_millis(self.rng.u64(1..200));
+        self.clock += match self.collector.is_some() && self.rng.u8(..32) == 0 {
+            true => Duration::from_secs(self.rng.u64(1..700)),
+            false => Duration::from_millis(self.rng.u64(1..200)),
+        };
         Ok(())
     }
 
@@ -340,6 +378,9 @@ impl LogWorld {
                     "{name}: accepted {accepted} ≠ ended {ended} + pending {pending}"
                 ));
             }
+            if DropReason::ALL.iter().any(|one| dropped(one) > accepted) {
+                return Err(format!("{name}: accepted {accepted}, and dropped more"));
+            }
             let kept = all_dropped - dropped(&DropReason::Removed);
             let Some(fact) = self.oracle.destinations.get_mut(name) else {
                 continue;
@@ -390,6 +431,7 @@ impl LogWorld {
         self.note(|_| format!("{end:?}"));
         // Counted before the death, even if the step that it came in was not looked at.
         self.check_ledger()?;
+        self.end_collector(end)?;
         self.subject = None;
         self.round = None;
         self.reclaiming = None;
@@ -456,7 +498,7 @@ impl LogWorld {
         if !self.calm {
             self.disk.set_faults(self.scenario.faults.clone());
         }
-        Ok(())
+        self.start_collector()
     }
 
     /// Attaches what is configured, and tells the log of what is not any more.
@@ -553,6 +595,7 @@ impl LogWorld {
             }
             match round % 3 {
                 0 if !self.offers.is_empty() => self.append_step()?,
+                0 if self.collector.is_some() => self.collector_step()?,
                 1 => self.writer_step()?,
                 _ => self.sink_step()?,
             }
@@ -563,16 +606,20 @@ impl LogWorld {
             }
         }
         Err(format!(
-            "no progress: {} batches wait at sources, {} are not durable, pending {:?}",
+            "no progress: {} batches wait at sources, {} are not durable, pending {:?}; {}",
             self.offers.len(),
             self.oracle.not_durable(),
-            self.pending()
+            self.pending(),
+            self.collector
+                .as_ref()
+                .map_or_else(String::new, CollectorWorld::wants)
         ))
     }
 
     fn is_quiet(&self) -> bool {
         let delivered = self.pending().iter().all(|(_, pending)| *pending == 0);
-        delivered && self.offers.is_empty() && self.oracle.not_durable() == 0
+        let quiet = self.collector.as_ref().is_none_or(CollectorWorld::is_quiet);
+        delivered && quiet && self.offers.is_empty() && self.oracle.not_durable() == 0
     }
 
     fn pending(&self) -> Vec<(String, u64)> {

@@ -33,6 +33,7 @@ pub mod classification;
 pub mod coalescing;
 pub mod enrichment;
 pub mod hostname;
+mod mutant;
 pub mod now;
 pub mod numa;
 pub mod options;
@@ -43,3 +44,6 @@ mod state_file;
 pub mod timezone;
 pub mod transform;
 pub mod unclassified;
+
+#[cfg(feature = "mutants")]
+pub use mutant::{Mutant, switch_mutant};

@@ -119,11 +119,16 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
 }
 
 /// Takes note of the numbers that a crash took before they were durable; forgets those that every
-/// destination has passed.
+/// destination has passed. After several crashes in a row, numbers of the earlier ones are among
+/// those of the last.
 fn note_not_durable(meta: &mut Meta, cursors: &[RecoveredCursor], gap: Range<u64>) {
     let floor = |found: &RecoveredCursor| found.place.as_ref().map_or(0, CursorPosition::floor);
     let floor = cursors.iter().map(floor).min().unwrap_or(gap.end);
-    meta.not_durable.retain(|known| known.end > floor);
+    for known in &mut meta.not_durable {
+        known.end = known.end.min(gap.start);
+    }
+    meta.not_durable
+        .retain(|known| known.start < known.end && known.end > floor);
     meta.not_durable
         .extend(Some(gap).filter(|gap| !gap.is_empty()));
     let too_many = meta.not_durable.len().saturating_sub(NOT_DURABLE_MAX);

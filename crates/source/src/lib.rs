@@ -28,6 +28,7 @@ mod account;
 pub mod connection_limit;
 #[cfg(feature = "made_up")]
 pub mod made_up;
+mod mutant;
 pub mod options;
 pub mod polled;
 pub mod refusals;
@@ -49,6 +50,8 @@ pub use account::{SenderShare, TokenAccount};
 use options::SourceOptions;
 use refusals::{PersistentRefusal, RefusedPeer};
 
+#[cfg(feature = "mutants")]
+pub use mutant::{Mutant, switch_mutant};
 pub use services::{SharedThreads, SourceServices, WorkerSizes};
 
 /// A source that runs.

@@ -638,7 +638,8 @@ fn an_acknowledgement_is_known_after_a_kill() {
     let mut hec = client(&inrush);
     assert_eq!(acked(&mut hec, &[number, number + 1]), [true, false]);
     let reply = hec.ask("event", CHANNEL, r#"{"event":"b"}"#);
-    assert_eq!(reply.json()["ackId"], number + 1);
+    // Some of those in between may have been given, and lost in a power cut.
+    assert!(reply.json()["ackId"].as_u64().unwrap() > number);
 }
 
 #[test]

@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use inrush_event::{Counter, Timestamp, instant_now};
 
 use super::ack_file::{AckFile, AckRecord};
+use crate::mutant::{Mutant, is_on};
 
 /// Bounds of a table, from the options of its collector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,10 +81,18 @@ enum AckState {
     Safe,
 }
 
+/// Acknowledgement of a request.
+#[derive(Clone, Copy)]
+struct OpenAck {
+    state: AckState,
+    /// Time at which somebody asked for it last, or at which it was given.
+    asked: Instant,
+}
+
 struct AckChannel {
     /// Number of the next request.
     next: u64,
-    requests: HashMap<u64, AckState>,
+    requests: HashMap<u64, OpenAck>,
     used: Instant,
 }
 
@@ -133,7 +142,8 @@ impl ChannelTable {
     /// Adds a number to a channel that is there.
     fn insert(&mut self, key: (u32, ChannelId), number: u64, state: AckState, now: Instant) {
         let channel = self.channels.get_mut(&key);
-        let known = channel.is_some_and(|one| one.requests.insert(number, state).is_some());
+        let ack = OpenAck { state, asked: now };
+        let known = channel.is_some_and(|one| one.requests.insert(number, ack).is_some());
         if known {
             return;
         }
@@ -176,6 +186,20 @@ impl ChannelTable {
         {
             let (channel, number) = (oldest.channel, oldest.number);
             list.given.pop_front();
+            let open = self.channels.get(&(token, channel));
+            let asked = open
+                .and_then(|open| open.requests.get(&number))
+                .map(|ack| ack.asked);
+            if let (Some(at), Some(until)) = (asked, until)
+                && at >= until
+            {
+                list.given.push_back(GivenAck {
+                    channel,
+                    number,
+                    at,
+                });
+                continue;
+            }
             if self.remove((token, channel), number) {
                 return true;
             }
@@ -284,11 +308,12 @@ impl AckTable {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers numbers over a restart, and takes up those of the last process.
+    /// Remembers numbers over a restart, and takes up those of the last process. The log ends below
+    /// event `next_event`: what a crash took behind it is not waited for.
     ///
     /// # Errors
     /// The error of the system.
-    pub(super) fn remember(&self, data_dir: &Path, name: &str) -> io::Result<()> {
+    pub(super) fn remember(&self, data_dir: &Path, name: &str, next_event: u64) -> io::Result<()> {
         let (file, records) = AckFile::open(data_dir, name, seconds())?;
         *self.file() = Some(file);
         let mut table = self.lock();
@@ -296,10 +321,12 @@ impl AckTable {
         for record in records {
             let key = (record.token, ChannelId(record.channel));
             let channel = table.channel(key, 0, used);
-            channel.next = channel.next.max(record.number + 1);
+            // A power cut may have taken numbers out of the file, for which clients still ask.
+            let lost = u64::from(fastrand::u32(..FIRST_MAX));
+            channel.next = channel.next.max(record.number + 1 + lost);
             let state = match record.settled_at {
                 0 => AckState::Safe,
-                event => AckState::Until(event),
+                event => AckState::Until(event.min(next_event)),
             };
             table.insert(key, record.number, state, used);
         }
@@ -344,7 +371,7 @@ impl AckTable {
         if let Some(channel) = self.lock().channels.get_mut(&key)
             && let Some(request) = channel.requests.get_mut(&place.number)
         {
-            *request = state;
+            request.state = state;
         }
         let record = AckRecord {
             token: place.token,
@@ -355,6 +382,7 @@ impl AckTable {
         };
         let mut file = self.file();
         if let Some(open) = &mut *file
+            && !is_on(Mutant::ForgetAcks)
             && let Err(error) = open.push(&record)
         {
             tracing::warn!(%error, "acknowledgements will not be known after a restart");
@@ -379,17 +407,21 @@ impl AckTable {
         let mut table = self.lock();
         let mut text = String::from("{\"acks\":{");
         let settled = settled();
-        let key = (AckRecord::token_sum(token), channel);
+        let (key, now) = ((AckRecord::token_sum(token), channel), instant_now());
         if let Some(channel) = table.channels.get_mut(&key) {
-            channel.used = instant_now();
+            channel.used = now;
         }
         for (at, number) in numbers.iter().enumerate() {
-            let channel = table.channels.get(&key);
-            let safe = match channel.and_then(|channel| channel.requests.get(number)) {
-                None | Some(AckState::Pending) => false,
-                Some(AckState::Until(end)) => *end <= settled,
-                Some(AckState::Safe) => true,
-            };
+            let channel = table.channels.get_mut(&key);
+            let request = channel.and_then(|channel| channel.requests.get_mut(number));
+            let safe = request.is_some_and(|request| {
+                request.asked = now;
+                match request.state {
+                    AckState::Pending => false,
+                    AckState::Until(end) => end <= settled,
+                    AckState::Safe => true,
+                }
+            });
             let safe = safe && table.remove(key, *number);
             let comma = if at == 0 { "" } else { "," };
             // Writing to a string does not fail.
@@ -500,6 +532,24 @@ mod tests {
         table.tidy(start + IDLE_MAX * 3 / 2);
         assert_eq!((table.lock().numbers, table.given_up.get()), (0, 1));
         assert_eq!(table.lock().channels.len(), 1);
+    }
+
+    #[test]
+    fn a_number_that_somebody_asks_for_is_kept_while_it_is_not_safe() {
+        let table = AckTable::default();
+        let channel = ChannelId::parse(CHANNEL).unwrap();
+        let start = Instant::now();
+        let place = table.give("t", channel, LIMITS).unwrap();
+        {
+            let mut table = table.lock();
+            let open = table.channel((AckRecord::token_sum("t"), channel), 0, start);
+            open.used = start + 2 * IDLE_MAX;
+            open.requests.get_mut(&place.number).unwrap().asked = start + IDLE_MAX;
+        }
+        table.tidy(start + IDLE_MAX * 3 / 2);
+        assert_eq!((table.lock().numbers, table.given_up.get()), (1, 0));
+        table.tidy(start + IDLE_MAX * 5 / 2);
+        assert_eq!((table.lock().numbers, table.given_up.get()), (0, 1));
     }
 
     #[test]

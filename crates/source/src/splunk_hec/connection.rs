@@ -40,6 +40,7 @@ use super::reply::{HecReply, ReplyContent};
 use super::request::EventUpload;
 use super::settings::{HecSettings, HecShared};
 use super::tokens::HecToken;
+use crate::mutant::{Mutant, is_on};
 use crate::stream::AnsweringConnection;
 
 /// Requests of a connection that may wait for their answer; no known client sends a second one
@@ -395,6 +396,9 @@ impl HecConnection {
 impl Drop for HecConnection {
     /// Requests that were not answered have no acknowledgement.
     fn drop(&mut self) {
+        if is_on(Mutant::KeepAck) {
+            return;
+        }
         let open = match &self.stage {
             RequestStage::Body(request) => request.ack.as_ref(),
             RequestStage::Head | RequestStage::Closed(_) => None,

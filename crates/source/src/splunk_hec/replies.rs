@@ -15,6 +15,7 @@ use super::options::AckRule;
 use super::reply::{HecReply, ReplyContent};
 use super::settings::HecShared;
 use super::tokens::HecToken;
+use crate::mutant::{Mutant, is_on};
 
 /// An answer that waits for its turn.
 pub(super) struct PendingReply {
@@ -169,6 +170,7 @@ impl HecConnection {
 
     /// Notes the fate of a request, or of a part of one.
     pub(super) fn settle_request(&mut self, number: u64, tag: u32, refused: bool) {
+        let refused = refused && !is_on(Mutant::AckRefused);
         if let RequestStage::Body(request) = &mut self.stage
             && request.number == number
         {
@@ -183,12 +185,12 @@ impl HecConnection {
             let answer = self.shared.no_room(&self.shared.settings());
             pending.refuse(answer, &self.shared);
         }
-        if tag != LAST {
+        if tag != LAST && !is_on(Mutant::AnswerPart) {
             return;
         }
         pending.waits = false;
         if let Some((place, rule)) = pending.ack.take() {
-            let delivered = rule == AckRule::Delivered;
+            let delivered = rule == AckRule::Delivered && !is_on(Mutant::SettledEarly);
             let settled_at = delivered.then(|| self.shared.log.next_event());
             self.shared.acks.durable(&place, settled_at);
         }

@@ -83,7 +83,9 @@ pub(super) fn open(
     let settings = HecSettings::new(options, data_dir, None, Some(&known.dns))?;
     let shared = Arc::new(HecShared::new(name, &context.log, settings));
     if context.log.has_disk()
-        && let Err(error) = shared.acks.remember(data_dir, name)
+        && let Err(error) = shared
+            .acks
+            .remember(data_dir, name, context.log.next_event())
     {
         tracing::warn!(
             source = name,
