@@ -199,6 +199,14 @@ fn connections_that_wait_to_be_accepted_and_files_for_all_of_them_are_told() {
     assert!(overflows["lost_now"].is_u64(), "{overflows:#}");
     // Nobody accepts any more, and the kernel goes on connecting.
     inrush.signal(Signal::SIGSTOP);
+    eventually("all threads to stand still", || {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", inrush.pid())).ok()?;
+        let mut states = threads.map(|thread| {
+            let stat = std::fs::read_to_string(thread.ok()?.path().join("stat")).ok()?;
+            stat.rsplit(") ").next()?.chars().next()
+        });
+        states.all(|state| state == Some('T')).then_some(())
+    });
     let clients: Vec<_> = (0..5)
         .map(|_| std::net::TcpStream::connect(address).unwrap())
         .collect();
