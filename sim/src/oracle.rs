@@ -9,6 +9,8 @@
 //!   the sink said no after taking it or died, the process ended before the settling was written,
 //!   or the power was cut before the cursor was synced.
 //! * A destination gets batches in the order of the log, but for what was put back.
+//! * A request to the collector is a batch that is owed once it is answered, and settled once it is
+//!   acknowledged as delivered.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -29,7 +31,7 @@ enum BatchDurability {
     Accepted,
     /// Acknowledged: it outlives what the mode says.
     Durable,
-    /// A crash may have taken it.
+    /// A crash may have taken it, or it is a request of which a part may be taken.
     Unsure,
 }
 

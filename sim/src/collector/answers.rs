@@ -68,6 +68,7 @@ impl LogWorld {
         if clock - client.used > IDLE_MAX {
             client.doubt(|_| true);
         }
+        client.doubt(|ack| clock - ack.asked > IDLE_MAX);
         client.used = request.begun;
         self.note(|_| {
             format!(
@@ -133,6 +134,7 @@ impl LogWorld {
                     batch,
                     events,
                     since: self.clock,
+                    asked: request.begun,
                     is_known: true,
                 });
                 Ok(())
@@ -161,6 +163,7 @@ impl LogWorld {
             let Some(at) = client.acks.iter().position(|ack| ack.number == *number) else {
                 continue;
             };
+            client.acks[at].asked = request.begun;
             let ack = client.acks[at].clone();
             if safe {
                 client.acks.swap_remove(at);

@@ -52,6 +52,8 @@ pub(crate) struct OpenAck {
     pub(crate) events: u32,
     /// Time of the answer that gave it.
     pub(crate) since: Duration,
+    /// A time before which it was not given or asked for last.
+    pub(crate) asked: Duration,
     /// False once the collector may have forgotten it.
     pub(crate) is_known: bool,
 }
