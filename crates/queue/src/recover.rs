@@ -119,20 +119,24 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
 }
 
 /// Takes note of the numbers that a crash took before they were durable; forgets those that every
-/// destination has passed. After several crashes in a row, numbers of the earlier ones are among
-/// those of the last.
+/// destination has passed.
 fn note_not_durable(meta: &mut Meta, cursors: &[RecoveredCursor], gap: Range<u64>) {
     let floor = |found: &RecoveredCursor| found.place.as_ref().map_or(0, CursorPosition::floor);
     let floor = cursors.iter().map(floor).min().unwrap_or(gap.end);
-    for known in &mut meta.not_durable {
-        known.end = known.end.min(gap.start);
-    }
-    meta.not_durable
-        .retain(|known| known.start < known.end && known.end > floor);
-    meta.not_durable
-        .extend(Some(gap).filter(|gap| !gap.is_empty()));
+    meta.not_durable.retain(|known| known.end > floor);
+    add_gap(&mut meta.not_durable, gap);
     let too_many = meta.not_durable.len().saturating_sub(NOT_DURABLE_MAX);
     meta.not_durable.drain(..too_many);
+}
+
+/// Adds the last gap. After several crashes in a row it has the numbers of the earlier ones too,
+/// and each is lost once.
+fn add_gap(gaps: &mut Vec<Range<u64>>, gap: Range<u64>) {
+    for known in gaps.iter_mut() {
+        known.end = known.end.min(gap.start);
+    }
+    gaps.retain(|known| !known.is_empty());
+    gaps.extend(Some(gap).filter(|gap| !gap.is_empty()));
 }
 
 /// Identity of the log, from `log.json` or else from the head of a segment.
@@ -310,4 +314,22 @@ fn cursors(
         })
     };
     meta.cursors.iter().map(find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crashes_in_a_row_lose_the_same_numbers_once() {
+        let mut gaps = vec![2..4, 8..10];
+        for (gap, expected) in [
+            (10..10, vec![2..4, 8..10]),
+            (8..12, vec![2..4, 8..12]),
+            (10..14, vec![2..4, 8..10, 10..14]),
+        ] {
+            add_gap(&mut gaps, gap);
+            assert_eq!(gaps, expected);
+        }
+    }
 }

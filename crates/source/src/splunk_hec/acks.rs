@@ -3,8 +3,9 @@
 //! # What it guarantees
 //! * A number is true once its events are durable (`ack: received`) or settled by every destination
 //!   (`ack: delivered`), and once only: then it is forgotten, as at Splunk.
-//! * Numbers of a channel begin at a random place, so that a poll which a balancer sends to another
-//!   instance is answered false there, and not for another request.
+//! * Numbers of a channel begin at a random place, in each process again, so that a poll which a
+//!   balancer sends to another instance is answered false there, and not for another request; nor
+//!   is one whose number a power cut took.
 //!
 //! * Clients of one token cannot take the room of another's: where all is full, a token that has
 //!   less than its share gets the room of the oldest of the token that has most.
@@ -502,6 +503,28 @@ mod tests {
         assert!(table.fill(LIMITS) <= 0.1);
         let other = table.poll("other token", channel, &[one.number()], || 10);
         assert!(other.contains("false"));
+    }
+
+    #[test]
+    fn a_restart_gives_other_numbers_and_waits_for_no_event_that_is_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let start = || {
+            let table = AckTable::default();
+            table.remember(dir.path(), "hec", 7).unwrap();
+            table
+        };
+        let channel = ChannelId::parse(CHANNEL).unwrap();
+        let (one, two) = {
+            let table = start();
+            let place = || table.give("t", channel, LIMITS).unwrap();
+            let (one, two) = (place(), place());
+            table.durable(&one, Some(10));
+            (one, two)
+        };
+        // The second was lost with the end of the file.
+        let table = start();
+        assert_ne!(table.give("t", channel, LIMITS).unwrap(), two);
+        assert!(!poll(&table, one.number(), 6) && poll(&table, one.number(), 7));
     }
 
     #[test]
