@@ -28,7 +28,7 @@ fn metrics(inrush: &Inrush, name: &str, value: f64) -> String {
 }
 
 /// Seconds since 1970, so many ago.
-fn ago(seconds: u64) -> u64 {
+pub(crate) fn ago(seconds: u64) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     now.as_secs() - seconds
 }
@@ -208,13 +208,13 @@ fn a_refusal_of_the_head_counts_for_the_token_that_it_names() {
 }
 
 /// The alarms of this moment, by their names.
-fn alarms(inrush: &Inrush) -> Vec<Value> {
+pub(crate) fn alarms(inrush: &Inrush) -> Vec<Value> {
     let flow = inrush.json("/api/v1/flow");
     flow["alarms"].as_array().unwrap().clone()
 }
 
 /// Waits for an alarm, for which `again` does each time what it is about.
-fn await_alarm(inrush: &Inrush, id: &str, mut again: impl FnMut()) -> Value {
+pub(crate) fn await_alarm(inrush: &Inrush, id: &str, mut again: impl FnMut()) -> Value {
     eventually(id, || {
         again();
         alarms(inrush).into_iter().find(|one| one["id"] == id)

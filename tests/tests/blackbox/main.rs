@@ -62,6 +62,7 @@ mod sc4s_hostile;
 mod search;
 mod searches;
 mod shape;
+mod slow_destination;
 mod store;
 mod store_faults;
 mod store_s3;
