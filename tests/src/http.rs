@@ -23,7 +23,7 @@ pub fn http(address: SocketAddr, method: &str, path: &str) -> HttpAnswer {
     http_with(address, method, path, b"")
 }
 
-/// [`http`] with a body.
+/// [`http()`] with a body.
 pub fn http_with(address: SocketAddr, method: &str, path: &str, body: &[u8]) -> HttpAnswer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();

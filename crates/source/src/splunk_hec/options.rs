@@ -6,7 +6,7 @@
 //!   Files of tokens and certificates are looked at by the start alone.
 //!
 //! # Limits
-//! A token has [`TOKEN_BYTES_MIN`] characters at least. Defaults are Splunk's where it has any.
+//! A token has `TOKEN_BYTES_MIN` characters at least. Defaults are Splunk's where it has any.
 
 use std::any::Any;
 use std::collections::HashMap;
