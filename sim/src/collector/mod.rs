@@ -145,7 +145,7 @@ impl CollectorWorld {
         self.clients.iter().all(VirtualClient::is_content)
     }
 
-    /// What is missing for that, in words.
+    /// List of what is missing for that, in words.
     pub(crate) fn wants(&self) -> String {
         let of = |client: &VirtualClient| {
             let sent = client.connection.as_ref().map_or(0, |one| one.sent.len());

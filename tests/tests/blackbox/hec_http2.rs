@@ -277,7 +277,7 @@ fn go_away(mut stream: impl Read) -> Option<u8> {
 /// Fields of `POST https:///`, by their places in the table that every client knows.
 const POST: &[u8] = &[0x83, 0x84, 0x87];
 
-/// What clients send who mean no good, so many frames of it.
+/// Frames of clients who mean no good, so many of them.
 fn floods(frames: u32) -> [Vec<u8>; 4] {
     let resets = |n: u32| {
         [

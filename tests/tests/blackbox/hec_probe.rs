@@ -9,7 +9,7 @@ use inrush_tests::*;
 /// An answer: its status, and how its body begins.
 type ProbeAnswer = (u16, &'static str);
 
-/// What is asked, and the answers with a plain token and with one that acknowledges; `None`: the
+/// Requests, and the answers with a plain token and with one that acknowledges; `None`: the
 /// same.
 const WANTED: &[(&str, ProbeAnswer, Option<ProbeAnswer>)] = &[
     ("health", (200, HEALTHY), None),

@@ -58,7 +58,7 @@ impl HecForwarder {
         path.exists().then_some(path)
     }
 
-    /// Where its program was looked for in vain.
+    /// Place at which its program was looked for in vain.
     pub fn missing(self) -> String {
         let (product, variable) = (self.product(), self.variable());
         let advice = match self {
@@ -148,7 +148,7 @@ fn await_listener(process: &mut ChildProcess, port: u16) -> Result<()> {
     Ok(())
 }
 
-/// What a process said that does not start.
+/// Words of a process that does not start.
 fn said(process: &mut ChildProcess) -> Vec<String> {
     process.kill();
     process.last_lines()

@@ -179,7 +179,7 @@ struct Run {
     padding: usize,
 }
 
-/// What came out.
+/// Result of a run.
 #[derive(PartialEq, Debug)]
 struct Outcome {
     /// Events of each client in their order, with all that is known of them.

@@ -1,4 +1,4 @@
-//! Whether compressed requests pay, found by sending some of both kinds.
+//! Choice of compressed requests where they pay, found by sending some of both kinds.
 //!
 //! A slow link makes a request of many bytes last, and a busy core the compression of a body. So
 //! the time of both together is compared, for each byte before compression, and a core that is

@@ -62,7 +62,7 @@ pub(crate) struct PackedBody {
     pub(crate) bytes: Bytes,
     /// Its `Content-Encoding`.
     pub(crate) encoding: Option<&'static str>,
-    /// What packing it took.
+    /// Time that packing it took.
     times: BodyTimes,
 }
 
@@ -92,44 +92,28 @@ impl<'a> Packer<'a> {
 
     /// The body as it is to be sent.
     pub(crate) fn pack(&mut self, body: Bytes) -> PackedBody {
-        let times = BodyTimes {
+        let mut times = BodyTimes {
             bytes: body.len(),
             ..BodyTimes::default()
         };
-        let plain = |bytes| PackedBody {
-            bytes,
-            encoding: None,
-            times,
-        };
-        let Some((compressor, room)) = &mut self.gzip else {
-            return plain(body);
-        };
-        let Some(auto) = self.auto else {
-            return match gzip(compressor, room, &body) {
-                Some(bytes) => PackedBody {
+        let wanted = self.auto.is_none_or(|auto| auto.choose(body.len()));
+        if wanted && let Some((compressor, room)) = &mut self.gzip {
+            let (begun, cpu_begun) = (Instant::now(), thread_cpu_time());
+            if let Some(bytes) = gzip(compressor, room, &body) {
+                times.gzip = true;
+                times.packing = begun.elapsed();
+                times.packing_cpu = thread_cpu_time().saturating_sub(cpu_begun);
+                return PackedBody {
                     bytes,
                     encoding: Some("gzip"),
                     times,
-                },
-                None => plain(body),
-            };
-        };
-        if !auto.choose(body.len()) {
-            return plain(body);
+                };
+            }
         }
-        let (begun, cpu_begun) = (Instant::now(), thread_cpu_time());
-        match gzip(compressor, room, &body) {
-            Some(bytes) => PackedBody {
-                bytes,
-                encoding: Some("gzip"),
-                times: BodyTimes {
-                    gzip: true,
-                    packing: begun.elapsed(),
-                    packing_cpu: thread_cpu_time().saturating_sub(cpu_begun),
-                    ..times
-                },
-            },
-            None => plain(body),
+        PackedBody {
+            bytes: body,
+            encoding: None,
+            times,
         }
     }
 

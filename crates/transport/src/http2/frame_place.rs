@@ -11,7 +11,7 @@ pub(super) const FRAME_HEAD_BYTES: usize = 9;
 pub(super) struct FramePlace {
     /// Bytes that are to come of the preface, or of a frame's payload.
     left: usize,
-    /// What has come of a frame's first bytes.
+    /// Part of a frame's first bytes that has come.
     head: [u8; FRAME_HEAD_BYTES],
     /// Bytes of it.
     known: usize,

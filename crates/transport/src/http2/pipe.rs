@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::OUTPUT_BYTES_MAX;
 
-/// What goes in and out.
+/// Bytes that go in and out.
 #[derive(Default)]
 pub(super) struct Pipe {
     /// Bytes of the peer.
