@@ -31,6 +31,9 @@ pub(crate) fn reserved(text: &str) -> Option<usize> {
 pub(crate) fn mask(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
+    // Where the last search ended, counted from the end of the text: what it passed is not searched
+    // again, or a megabyte of `${` would take hours.
+    let mut stop = usize::MAX;
     while let Some(dollar) = rest.find('$') {
         let (before, from) = rest.split_at(dollar + 1);
         out.push_str(before);
@@ -38,10 +41,17 @@ pub(crate) fn mask(text: &str) -> String {
         if let Some(after) = rest.strip_prefix('$') {
             out.push('$');
             rest = after;
-        } else if rest.starts_with('{')
-            && let Some(end) = rest.find(['}', '\n', '\r', '"', '\''])
-            && rest[end..].starts_with('}')
-        {
+            continue;
+        }
+        if !rest.starts_with('{') {
+            continue;
+        }
+        if stop > rest.len() {
+            let end = rest.find(['}', '\n', '\r', '"', '\'']);
+            stop = end.map_or(0, |end| rest.len() - end);
+        }
+        let end = rest.len() - stop;
+        if rest[end..].starts_with('}') {
             let (body, after) = rest.split_at(end + 1);
             out.extend(
                 body.chars()
@@ -188,6 +198,20 @@ mod tests {
             "NESTED" => Some("${HOST}".into()),
             _ => None,
         }
+    }
+
+    #[test]
+    fn a_megabyte_of_openings_is_masked_at_once() {
+        let open = "${".repeat(512 * 1024);
+        assert_eq!(mask(&open), open);
+        let line = format!("{open}\n${{A}}");
+        assert_eq!(unmask(&mask(&line)), line);
+        assert_eq!(
+            mask("${A: b}\n$${c} ${d"),
+            "${A\u{fdd5}\u{fdd7}b}\n$${c} ${d"
+                .replacen('{', "\u{fdd0}", 1)
+                .replacen('}', "\u{fdd1}", 1)
+        );
     }
 
     #[test]
