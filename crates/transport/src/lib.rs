@@ -2,6 +2,7 @@
 //!
 //! # What it guarantees
 //! * Nothing here waits: sockets are non-blocking, and their readiness is the caller's business.
+//!   Only [`files::tree::TreeWatcher::poll`] waits, for as long as it is told.
 //! * A peer can cost a bounded amount of memory and of time before it has said who it is.
 //! * What the kernel dropped of a UDP socket can be read to the packet at any moment.
 //!
@@ -12,13 +13,16 @@
 //! 4. [`stream`], [`proxy`], [`tls`] and [`peers`]: connections (RFC 6587, RFC 5425);
 //!    [`any_server`] and [`trusted_server`] for those that we open; [`http`] and [`http2`]:
 //!    requests.
+//! 5. [`files`]: files that others write; [`child`]: processes that we start and read from.
 //!
 //! # After a crash
 //! Sockets close with the process; sockets that systemd passed stay open and keep what they hold.
 
 pub mod activation;
 pub mod any_server;
+pub mod child;
 pub mod config;
+pub mod files;
 pub mod heap;
 pub mod http;
 pub mod http2;

@@ -1,0 +1,300 @@
+//! Notices of the kernel, by their watch.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::{FileChange, MOVE_HOLD, TreeEvent, TreeWatcher};
+use crate::files::walk::NamedEntry;
+use crate::files::watch::{WatchEvent, WatchNumber, WatchRefusal};
+
+/// Somebody who waits for a name in a folder.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum NameInterest {
+    /// A root that does not exist yet, by its index.
+    Root(usize),
+    /// A link that leads over it.
+    Link(PathBuf),
+}
+
+/// Purposes of a watch of a folder. A folder that is reached by two paths has one watch.
+#[derive(Debug)]
+pub(super) struct WatchUse {
+    /// The path that it was first watched by.
+    path: PathBuf,
+    /// Folders of the tree.
+    folders: Vec<PathBuf>,
+    interests: HashMap<OsString, Vec<NameInterest>>,
+}
+
+/// First half of a rename.
+#[derive(Debug)]
+pub(super) struct PendingMove {
+    cookie: u32,
+    from: PathBuf,
+    pub(super) until: Instant,
+}
+
+impl TreeWatcher {
+    /// Handles notices until there are none or `events` has `full`.
+    pub(super) fn read_notices(
+        &mut self,
+        full: usize,
+        events: &mut Vec<TreeEvent>,
+    ) -> io::Result<()> {
+        loop {
+            let Some(watcher) = &mut self.watcher else {
+                self.drained = true;
+                return Ok(());
+            };
+            // It comes back with its capacity below.
+            let mut notices = std::mem::take(&mut self.notices);
+            let more = watcher.read(&mut notices);
+            for notice in notices.drain(..) {
+                self.handle(notice, events);
+            }
+            self.notices = notices;
+            self.drained = !more?;
+            if self.drained || events.len() >= full {
+                return Ok(());
+            }
+        }
+    }
+
+    fn handle(&mut self, notice: WatchEvent, events: &mut Vec<TreeEvent>) {
+        match notice {
+            WatchEvent::Modified(watch) => self.files.note(watch, FileChange::Content, events),
+            WatchEvent::Attributes(watch) => {
+                self.files.note(watch, FileChange::Attributes, events);
+            }
+            WatchEvent::SelfMoved(watch) => {
+                self.files.note(watch, FileChange::Name, events);
+                self.lose_watch(watch, events);
+            }
+            WatchEvent::Ended(watch) => {
+                self.files.end(watch, events);
+                self.lose_watch(watch, events);
+            }
+            WatchEvent::Created(watch, name) => self.name_came(watch, &name, None, events),
+            WatchEvent::MovedIn(watch, name, cookie) => {
+                let pending = self.moves.iter().position(|half| half.cookie == cookie);
+                let from = pending.map(|at| self.moves.swap_remove(at).from);
+                self.name_came(watch, &name, from, events);
+            }
+            WatchEvent::Deleted(watch, name) => {
+                self.target_left(watch, &name);
+                for folder in self.folders_of(watch) {
+                    self.name_left(&folder, &name);
+                    self.forget_name(&folder, &name, events);
+                }
+            }
+            WatchEvent::MovedOut(watch, name, cookie) => {
+                self.target_left(watch, &name);
+                for folder in self.folders_of(watch) {
+                    self.name_left(&folder, &name);
+                    if let Some(from) = self.take_file(&folder, &name, events) {
+                        let until = Instant::now() + MOVE_HOLD;
+                        self.moves.push(PendingMove {
+                            cookie,
+                            from,
+                            until,
+                        });
+                    }
+                }
+            }
+            WatchEvent::Overflow => {
+                self.overflows += 1;
+                events.push(TreeEvent::Overflow);
+                self.files.note_all(events);
+                self.rescan();
+            }
+        }
+    }
+
+    /// A name that links lead over is gone. A rotation brings it back at once, so the interval
+    /// looks if it did.
+    fn target_left(&mut self, watch: WatchNumber, name: &OsStr) {
+        let used = self.uses.get(&watch);
+        let interests = used.and_then(|used| used.interests.get(name)).cloned();
+        for interest in interests.into_iter().flatten() {
+            if let NameInterest::Link(link) = interest {
+                self.look_later(&link);
+            }
+        }
+    }
+
+    /// A name that came into a folder; `from`: its path before, if it was a file that was found.
+    fn name_came(
+        &mut self,
+        watch: WatchNumber,
+        name: &OsStr,
+        mut from: Option<PathBuf>,
+        events: &mut Vec<TreeEvent>,
+    ) {
+        let Some(used) = self.uses.get(&watch) else {
+            events.extend(from.map(|path| TreeEvent::Vanished { path }));
+            return;
+        };
+        let folders = used.folders.clone();
+        let interests = used.interests.get(name).cloned().unwrap_or_default();
+        let place = used.path.join(name);
+        for folder in folders {
+            let Some(entry) = self.examine(&folder, name) else {
+                continue;
+            };
+            self.name_returned(&folder, name);
+            match from.take() {
+                Some(from) => self.note_moved(&folder, name, from, entry, events),
+                None => self.note_entry(&folder, name.to_owned(), entry, false, events),
+            }
+        }
+        events.extend(from.map(|from| TreeEvent::Moved {
+            from,
+            to: place,
+            to_matches: false,
+        }));
+        for interest in interests {
+            match interest {
+                NameInterest::Root(root) => self.settle_root(root, events),
+                NameInterest::Link(link) => self.look_at(&link, false, events),
+            }
+        }
+    }
+
+    fn note_moved(
+        &mut self,
+        folder: &Path,
+        name: &OsStr,
+        from: PathBuf,
+        entry: NamedEntry,
+        events: &mut Vec<TreeEvent>,
+    ) {
+        let to_matches = matches!(entry, NamedEntry::File { .. });
+        self.settle_move_from(&folder.join(name), events);
+        events.push(TreeEvent::Moved {
+            from,
+            to: folder.join(name),
+            to_matches,
+        });
+        let known = events.len();
+        self.note_entry(folder, name.to_owned(), entry, false, events);
+        if to_matches {
+            // It was found under its old name.
+            events.truncate(known);
+        }
+    }
+
+    /// A path has a file again: the one that left it did so before.
+    pub(super) fn settle_move_from(&mut self, path: &Path, events: &mut Vec<TreeEvent>) {
+        let over = self.moves.extract_if(.., |half| half.from == path);
+        events.extend(over.map(|half| TreeEvent::Vanished { path: half.from }));
+    }
+
+    /// Renames whose second half did not come: the file went to where nothing is watched.
+    pub(super) fn settle_moves(&mut self, now: Instant, events: &mut Vec<TreeEvent>) {
+        if !self.drained {
+            return;
+        }
+        let over = self.moves.extract_if(.., |half| half.until <= now);
+        events.extend(over.map(|half| TreeEvent::Vanished { path: half.from }));
+    }
+
+    /// A watched folder was renamed or deleted: nothing is known of its paths.
+    fn lose_watch(&mut self, watch: WatchNumber, events: &mut Vec<TreeEvent>) {
+        let Some(used) = self.uses.remove(&watch) else {
+            return;
+        };
+        if let Some(watcher) = &mut self.watcher {
+            watcher.remove(watch);
+        }
+        for folder in used.folders {
+            self.drop_folder(&folder, events);
+            match self.roots.iter().position(|root| root.path == folder) {
+                Some(root) => self.settle_root(root, events),
+                None => self.look_at(&folder, false, events),
+            }
+        }
+        for interest in used.interests.into_values().flatten() {
+            match interest {
+                NameInterest::Root(root) => self.settle_root(root, events),
+                NameInterest::Link(link) => self.look_at(&link, false, events),
+            }
+        }
+    }
+
+    fn folders_of(&self, watch: WatchNumber) -> Vec<PathBuf> {
+        let used = self.uses.get(&watch);
+        used.map_or_else(Vec::new, |used| used.folders.clone())
+    }
+
+    /// Watches a folder, for a purpose that the caller adds.
+    pub(super) fn watch_place(&mut self, folder: &Path) -> Result<WatchNumber, WatchRefusal> {
+        let watcher = self.watcher.as_mut().ok_or(WatchRefusal::NoInstance)?;
+        let number = watcher.watch_folder(folder)?;
+        self.uses.entry(number).or_insert_with(|| WatchUse {
+            path: folder.to_owned(),
+            folders: Vec::new(),
+            interests: HashMap::new(),
+        });
+        Ok(number)
+    }
+
+    pub(super) fn add_folder_use(&mut self, number: WatchNumber, folder: &Path) {
+        if let Some(used) = self.uses.get_mut(&number)
+            && !used.folders.iter().any(|known| known == folder)
+        {
+            used.folders.push(folder.to_owned());
+        }
+    }
+
+    pub(super) fn remove_folder_use(&mut self, number: WatchNumber, folder: &Path) {
+        if let Some(used) = self.uses.get_mut(&number) {
+            used.folders.retain(|known| known != folder);
+        }
+        self.release(number);
+    }
+
+    pub(super) fn add_interest(
+        &mut self,
+        number: WatchNumber,
+        name: &OsStr,
+        interest: NameInterest,
+    ) {
+        if let Some(used) = self.uses.get_mut(&number) {
+            let interests = used.interests.entry(name.to_owned()).or_default();
+            if !interests.contains(&interest) {
+                interests.push(interest);
+            }
+        }
+    }
+
+    pub(super) fn remove_interest(
+        &mut self,
+        number: WatchNumber,
+        name: &OsStr,
+        interest: &NameInterest,
+    ) {
+        if let Some(used) = self.uses.get_mut(&number)
+            && let Some(interests) = used.interests.get_mut(name)
+        {
+            interests.retain(|known| known != interest);
+            if interests.is_empty() {
+                used.interests.remove(name);
+            }
+        }
+        self.release(number);
+    }
+
+    /// Removes a watch without a purpose.
+    fn release(&mut self, number: WatchNumber) {
+        let unused = |used: &WatchUse| used.folders.is_empty() && used.interests.is_empty();
+        if self.uses.get(&number).is_some_and(unused) {
+            self.uses.remove(&number);
+            if let Some(watcher) = &mut self.watcher {
+                watcher.remove(number);
+            }
+        }
+    }
+}
