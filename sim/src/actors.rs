@@ -14,12 +14,13 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use inrush_event::{Batch, Delivery, Fate, RefuseReason, RejectReason};
+use inrush_event::{Batch, Delivery, Fate, RefuseReason, RejectReason, StreamPosition};
 use inrush_queue::{DestinationBacklog, Reclaiming, WhenFull};
 
 use crate::event::SOURCES;
 use crate::oracle::OracleVerdict;
 use crate::sink::SinkAnswer;
+use crate::streams::{STREAMS, state, streams_of};
 use crate::subject::{AppendOutcome, RoundPhase, cursor_file};
 use crate::world::{LogWorld, UnackedBatch};
 
@@ -64,7 +65,9 @@ impl LogWorld {
         let urgent = self.rng.bool();
         self.tick();
         let now = self.now();
-        let batch = self.maker.batch(source, first, events);
+        self.note_alone();
+        let positions = self.positions_to_carry();
+        let batch = self.maker.batch(source, (first, events), &positions);
         let counters = self.ledger.source(SOURCES[source]);
         let full = self.full_destinations();
         let Some(subject) = &self.subject else {
@@ -76,15 +79,27 @@ impl LogWorld {
         };
         // As the workers do, some of which hand on what gathered for long.
         let gathered = Duration::from_millis(10) * (number % 4) as u32;
+        let events_before = subject.log().next_event();
         let outcome = subject.append(batch, gathered, urgent, accept, now);
+        // One that all its destinations turn away is not in the log.
+        let is_in = subject.log().next_event() > events_before;
         self.note(|_| {
             let end = first + events;
-            format!("batch {number} (events {first}..{end}, urgent {urgent}): {outcome:?}")
+            let what = format!("batch {number} (events {first}..{end}, urgent {urgent})");
+            match positions.is_empty() {
+                true => format!("{what}: {outcome:?}"),
+                false => format!("{what} of streams {positions:?}: {outcome:?}"),
+            }
         });
         match outcome {
             AppendOutcome::Taken(end) => {
                 self.offers.swap_remove(index);
                 self.oracle.accepted(number, end);
+                for (stream, token) in positions {
+                    let batch = is_in.then_some(number);
+                    let source = SOURCES[source];
+                    self.oracle.streams.noted(source, stream, token, batch);
+                }
             }
             // A datagram is gone; a stream waits.
             AppendOutcome::Refused => {
@@ -97,6 +112,40 @@ impl LogWorld {
             AppendOutcome::Full => {}
         }
         self.check_limits(&full)
+    }
+
+    /// Positions of streams for a batch: in every other run, and not in each batch.
+    fn positions_to_carry(&mut self) -> Vec<(u64, u64)> {
+        let Some(rng) = self.streams.as_mut() else {
+            return Vec::new();
+        };
+        if rng.u8(..3) == 0 {
+            return Vec::new();
+        }
+        let streams = streams_of(rng).into_iter();
+        let oracle = &mut self.oracle.streams;
+        streams
+            .map(|stream| (stream, oracle.next_token()))
+            .collect()
+    }
+
+    /// Now and then a stream was read on, and nothing of it is an event.
+    fn note_alone(&mut self) {
+        let (Some(rng), Some(subject)) = (self.streams.as_mut(), &self.subject) else {
+            return;
+        };
+        if rng.u8(..8) > 0 {
+            return;
+        }
+        let (source, stream) = (rng.usize(..SOURCES.len()), rng.u64(..STREAMS));
+        let token = self.oracle.streams.next_token();
+        let state = state(token);
+        let position = StreamPosition { stream, state };
+        if subject.note_position(self.maker.source(source), position) {
+            let source = SOURCES[source];
+            self.oracle.streams.noted(source, stream, token, None);
+            self.note(|_| format!("stream {stream} of {source} was read to {token}"));
+        }
     }
 
     /// The destinations whose backlog has reached its own limit, and what is pending there.

@@ -9,6 +9,8 @@ use inrush_event::{
     limits,
 };
 
+use crate::streams;
+
 /// Names of the sources; an event's batch decides which is its own.
 pub(crate) const SOURCES: [&str; 3] = ["edge", "core", "lab"];
 
@@ -50,8 +52,18 @@ impl EventGenerator {
         }
     }
 
-    /// The batch of events `first..first + events` from a source.
-    pub(crate) fn batch(&mut self, source: usize, first: u32, events: u32) -> Batch {
+    /// The source of this number.
+    pub(crate) fn source(&self, source: usize) -> &Arc<SourceInfo> {
+        &self.sources[source]
+    }
+
+    /// The batch of events `first..first + events` from a source, with positions of its streams.
+    pub(crate) fn batch(
+        &mut self,
+        source: usize,
+        (first, events): (u32, u32),
+        positions: &[(u64, u64)],
+    ) -> Batch {
         let mut builder = self
             .pool
             .lend(&self.sources[source], limits::MESSAGE_BYTES_DEFAULT);
@@ -63,6 +75,9 @@ impl EventGenerator {
             let peer = builder.peer(peer(&mut rng));
             let record = record(&mut rng, start, self.text.len(), peer);
             builder.parts().1.push(record);
+        }
+        for (stream, token) in positions {
+            builder.note_position(*stream, streams::state(*token));
         }
         self.sequence += 1;
         builder.freeze(self.sequence)

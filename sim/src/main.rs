@@ -14,6 +14,7 @@ mod oracle;
 mod scenario;
 mod sink;
 mod store;
+mod streams;
 mod subject;
 mod world;
 

@@ -11,11 +11,14 @@
 //! * A destination gets batches in the order of the log, but for what was put back.
 //! * A request to the collector is a batch that is owed once it is answered, and settled once it is
 //!   acknowledged as delivered.
+//! * Positions of streams: `streams.rs`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 use inrush_queue::Durability;
+
+use crate::streams::StreamOracle;
 
 /// A step of the run; the oracle's clock.
 pub(crate) type SimStep = u64;
@@ -23,8 +26,9 @@ pub(crate) type SimStep = u64;
 /// `Ok`, or a violation in words.
 pub(crate) type OracleVerdict = Result<(), String>;
 
+/// Fate of a batch in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum BatchDurability {
+pub(crate) enum BatchDurability {
     /// A source tried; the log did not take it.
     Offered,
     /// The running process has it.
@@ -33,15 +37,20 @@ enum BatchDurability {
     Durable,
     /// A crash may have taken it, or it is a request of which a part may be taken.
     Unsure,
+    /// It was there at a start, as the position of a stream says, and nobody knows whether a power
+    /// cut leaves it.
+    Found,
+    /// A crash has taken it, as the positions of its streams say: it is read again.
+    Gone,
 }
 
 /// A batch as its source sees it.
-struct SourceBatch {
+pub(crate) struct SourceBatch {
     events: Range<u32>,
     /// Position behind it.
     end: u64,
     source: &'static str,
-    keep: BatchDurability,
+    pub(crate) keep: BatchDurability,
 }
 
 /// Fate of one event at one destination.
@@ -88,7 +97,7 @@ pub(crate) enum CrashKind {
 pub(crate) struct Oracle {
     durability: Durability,
     /// By number of the batch.
-    batches: Vec<SourceBatch>,
+    pub(crate) batches: Vec<SourceBatch>,
     /// Batch of each event.
     batch_of: Vec<u32>,
     /// Accepted and not yet durable: number and position behind it.
@@ -96,6 +105,7 @@ pub(crate) struct Oracle {
     pub destinations: BTreeMap<String, DestinationModel>,
     /// True if bits flip: then a cursor may be lost, and what was on disk too, if it is counted.
     pub unsound_reads: bool,
+    pub(crate) streams: StreamOracle,
 }
 
 impl DestinationModel {
@@ -147,6 +157,7 @@ impl Oracle {
             waiting: VecDeque::new(),
             destinations: BTreeMap::new(),
             unsound_reads: false,
+            streams: StreamOracle::default(),
         }
     }
 
@@ -230,7 +241,7 @@ impl Oracle {
         let unsure = self
             .batches
             .iter()
-            .filter(|fact| fact.keep == BatchDurability::Unsure);
+            .filter(|fact| matches!(fact.keep, BatchDurability::Unsure | BatchDurability::Gone));
         unsure.map(|fact| fact.events.len() as u64).sum()
     }
 
@@ -295,6 +306,11 @@ impl Oracle {
         if fact.keep == BatchDurability::Offered {
             return Err(format!("event {event} was delivered but not accepted"));
         }
+        if fact.keep == BatchDurability::Gone {
+            return Err(format!(
+                "event {event} came out, and its stream is read again"
+            ));
+        }
         if fact.source != source {
             return Err(format!("event {event} came out as of source {source}"));
         }
@@ -350,6 +366,11 @@ impl Oracle {
             let lost = self.batches.iter_mut().filter(durable);
             lost.for_each(|fact| fact.keep = BatchDurability::Unsure);
         }
+        let found = |fact: &&mut SourceBatch| fact.keep == BatchDurability::Found;
+        if end == CrashKind::PowerCut {
+            let lost = self.batches.iter_mut().filter(found);
+            lost.for_each(|fact| fact.keep = BatchDurability::Unsure);
+        }
         for (name, destination) in &mut self.destinations {
             let recorded = match end {
                 _ if self.unsound_reads => None,
@@ -398,7 +419,7 @@ impl Oracle {
         let must = |fact: &&SourceBatch| {
             matches!(
                 fact.keep,
-                BatchDurability::Accepted | BatchDurability::Durable
+                BatchDurability::Accepted | BatchDurability::Durable | BatchDurability::Found
             )
         };
         let lacks = |event: &u32| {

@@ -109,6 +109,12 @@ impl LogScenario {
         self.bits_flip || reads.iter().any(fails)
     }
 
+    /// True if a sync may fail of what counts without one.
+    pub(crate) fn forgets_unsynced(&self) -> bool {
+        let fails = self.faults.errors[DiskCall::Sync as usize] > 0;
+        fails && self.options.durability == Durability::Os
+    }
+
     /// Policy of a destination that has no room.
     pub(crate) fn when_full(&self, destination: usize) -> WhenFull {
         let own = self.queues[destination].when_full;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use inrush_event::{
-    Batch, Delivery, DestinationCounters, DestinationQueue, DropReason, Fate, Ledger,
+    Batch, Delivery, DestinationCounters, DestinationQueue, DropReason, Fate, Ledger, PositionList,
+    SourceInfo, StreamPosition,
 };
 use inrush_queue::storage::VirtualDisk;
 use inrush_queue::{
@@ -75,6 +76,13 @@ impl LogUnderTest {
             }
             Err(TryAppend::WouldBlock) => AppendOutcome::Full,
         }
+    }
+
+    /// Appends the position of a stream without a batch; `false`: the log is closed.
+    pub(crate) fn note_position(&self, source: &Arc<SourceInfo>, position: StreamPosition) -> bool {
+        let positions: PositionList = std::iter::once(position).collect();
+        let positions = positions.freeze().unwrap_or_default();
+        self.log.append_positions(source, positions).is_ok()
     }
 
     pub(crate) fn durable_end(&self) -> u64 {

@@ -22,14 +22,15 @@ use inrush_event::{
     BatchPool, ByteSize, DestinationCounters, DropReason, Ledger, RefuseReason, set_virtual_clocks,
 };
 use inrush_queue::storage::{DiskFaults, VirtualDisk};
-use inrush_queue::{Reclaiming, WhenFull};
+use inrush_queue::{Durability, Reclaiming, WhenFull};
 
 use crate::SimTarget;
 use crate::collector::CollectorWorld;
-use crate::event::EventGenerator;
+use crate::event::{EventGenerator, SOURCES};
 use crate::oracle::{CrashKind, Oracle, OracleVerdict, SimStep};
 use crate::scenario::{DESTINATIONS_MAX, LogScenario, queue};
 use crate::sink::VirtualSink;
+use crate::streams::token;
 use crate::subject::{LogUnderTest, RoundPhase, cursor_file};
 
 /// Names that destinations may have.
@@ -106,6 +107,11 @@ pub(crate) struct LogWorld {
     pub(crate) maker: EventGenerator,
     pub(crate) sinks: Vec<VirtualSink>,
     pub(crate) offers: Vec<UnackedBatch>,
+    /// Choices about streams, in the runs whose sources have some; apart, so that the other runs
+    /// go as they did.
+    pub(crate) streams: Option<Rng>,
+    /// True if something that was not durable may be missing before what is there.
+    torn: bool,
     /// The HEC server, in the runs that have one.
     pub(crate) collector: Option<CollectorWorld>,
     pub(crate) counts: SimCounts,
@@ -173,7 +179,11 @@ impl LogWorld {
             disk.start_trace();
         }
         let mut oracle = Oracle::new(scenario.options.durability);
-        oracle.unsound_reads = scenario.has_unsound_reads();
+        let streams = seed.is_multiple_of(2).then(|| Rng::with_seed(!seed));
+        // The file of positions has segments synced; one that fails takes what only the page cache
+        // had.
+        let forgets = streams.is_some() && scenario.forgets_unsynced();
+        oracle.unsound_reads = scenario.has_unsound_reads() || forgets;
         let mut world = Self {
             rng,
             disk,
@@ -185,6 +195,8 @@ impl LogWorld {
             maker: EventGenerator::new(seed, pool),
             sinks: Vec::new(),
             offers: Vec::new(),
+            streams,
+            torn: false,
             collector: None,
             counts: SimCounts::default(),
             calm: false,
@@ -209,6 +221,7 @@ impl LogWorld {
         self.disk.set_capacity(scenario.disk_bytes);
         self.oracle = Oracle::new(scenario.options.durability);
         self.oracle.unsound_reads = scenario.has_unsound_reads();
+        self.streams = None;
         let collector = CollectorWorld::new(&mut self.rng, pool);
         self.collector = Some(collector.map_err(|error| error.to_string())?);
         self.note(|world| format!("for a collector: {:?}", world.scenario));
@@ -448,6 +461,10 @@ impl LogWorld {
         let disk = &self.disk;
         let synced = |name: &str| disk.durable_since(&cursor_file(name));
         self.oracle.process_ended(end, synced);
+        let os = self.scenario.options.durability == Durability::Os;
+        // Whole segments may be missing then, and nothing tells.
+        self.oracle.unsound_reads |= os && self.streams.is_some() && end == CrashKind::PowerCut;
+        self.torn |= end == CrashKind::PowerCut || self.disk.errors_given() > 0;
         match end {
             CrashKind::Killed => {
                 self.counts.kills += 1;
@@ -498,7 +515,29 @@ impl LogWorld {
         if !self.calm {
             self.disk.set_faults(self.scenario.faults.clone());
         }
+        self.find_positions()?;
         self.start_collector()
+    }
+
+    /// What the log says of the streams of sources.
+    fn find_positions(&mut self) -> OracleVerdict {
+        let torn = std::mem::take(&mut self.torn);
+        let Some(subject) = self.subject.as_ref().filter(|_| self.streams.is_some()) else {
+            return Ok(());
+        };
+        if !self.scenario.options.durability.has_disk() {
+            self.oracle.streams.forget();
+            return Ok(());
+        }
+        for source in SOURCES {
+            let found = subject.log().positions(source);
+            if self.tracing {
+                let tokens: Vec<_> = found.iter().map(|one| (one.stream, token(one))).collect();
+                let _ = writeln!(self.trace, "{:17}{source} is read to {tokens:?}", "");
+            }
+            self.oracle.positions_found(source, &found, torn)?;
+        }
+        Ok(())
     }
 
     /// Attaches what is configured, and tells the log of what is not any more.

@@ -104,7 +104,7 @@ impl EventView<'_> {
     fn fields(&self) -> HashMap<String, String> {
         let of_class = self.class.map_or(&[][..], |class| &class.fields);
         let mut fields: HashMap<String, String> = of_class.iter().cloned().collect();
-        if self.record.format == Format::Hec {
+        if self.record.format.has_json_fields() {
             add_fields(self.part(self.record.sdata), &mut fields);
         }
         let extra = Extra::new(self.part(self.record.extra));
@@ -125,7 +125,11 @@ impl EventView<'_> {
 
     /// Parameters of structured data (RFC 5424 section 6.3.3).
     fn sdata(&self) -> HashMap<String, String> {
-        let text = String::from_utf8_lossy(self.header(self.record.sdata)).into_owned();
+        let sdata = match self.record.format.has_json_fields() {
+            true => b"",
+            false => self.part(self.record.sdata),
+        };
+        let text = String::from_utf8_lossy(sdata).into_owned();
         let mut out = HashMap::new();
         let mut id = String::new();
         let mut rest = text.as_str();

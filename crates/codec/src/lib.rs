@@ -15,15 +15,25 @@
 //! 3. [`syslog`]: what stands in a record's header (RFC 5424, and RFC 3164 as it is really sent).
 //! 4. [`relp`]: streams whose messages are answered.
 //! 5. [`hec`]: bodies of requests to an HTTP Event Collector.
-//! 6. [`encode`]: records as destinations want them.
+//! 6. [`lines`]: lines of files.
+//! 7. [`container`]: lines of container logs (CRI, Docker's json-file).
+//! 8. [`multiline`]: events of several lines.
+//! 9. [`journal`]: entries of a journal, in the export format.
+//! 10. [`encode`]: records as destinations want them.
 #![forbid(unsafe_code)]
 
 pub mod charset;
 pub mod config;
+pub mod container;
 pub mod encode;
 pub mod frame;
 pub mod hec;
+pub mod journal;
+mod json;
+pub mod lines;
+pub mod multiline;
 pub mod relp;
+mod rfc3339;
 pub mod syslog;
 
 pub use charset::Charset;

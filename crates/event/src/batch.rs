@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::batch_times::{sums_of, time};
 use crate::{
-    Arena, BatchTimes, ClassId, ClassInfo, EventNames, Extra, Format, Origin, Peer, Record,
-    SourceInfo, Span, Timestamp, crc32c_append, limits,
+    Arena, BatchTimes, ClassId, ClassInfo, EventNames, Extra, Origin, Peer, PositionList, Record,
+    SourceInfo, Span, StreamPosition, Timestamp, crc32c_append, limits,
 };
 
 #[derive(Default)]
@@ -82,6 +82,7 @@ impl BatchPool {
             source: Arc::clone(source),
             received: Timestamp::NONE,
             classes: ClassList::default(),
+            positions: PositionList::default(),
             pool: Arc::clone(self),
         }
     }
@@ -218,6 +219,7 @@ pub struct BatchBuilder {
     source: Arc<SourceInfo>,
     received: Timestamp,
     classes: ClassList,
+    pub(crate) positions: PositionList,
     pool: Arc<BatchPool>,
 }
 
@@ -437,6 +439,7 @@ impl BatchBuilder {
             source,
             received,
             classes,
+            positions,
             pool,
             ..
         } = self;
@@ -466,6 +469,7 @@ impl BatchBuilder {
             sequence,
             received,
             classes: classes.0,
+            positions: positions.freeze(),
             only: None,
             destinations: None,
         }
@@ -482,6 +486,7 @@ pub struct Batch {
     sequence: u64,
     received: Timestamp,
     classes: Vec<Arc<ClassInfo>>,
+    pub(crate) positions: Option<Arc<[StreamPosition]>>,
     only: Option<Arc<str>>,
     destinations: Option<Arc<[String]>>,
     raw_bytes: u64,
@@ -530,6 +535,7 @@ impl From<BatchParts> for Batch {
             sequence: parts.sequence,
             received: parts.received,
             classes: parts.classes,
+            positions: None,
             only: parts.only,
             destinations: parts.destinations,
         }
@@ -599,11 +605,11 @@ impl Batch {
         EventNames::of(class, self.extra(record), &self.source)
     }
 
-    /// Source of an event that came to an HTTP Event Collector, with an envelope or as a line:
-    /// that of its client, or of its token. Empty for other events.
+    /// Source of an event that came to an HTTP Event Collector, with an envelope or as a line, or
+    /// from a journal: that of its client, of its token or of the options. Empty for other events.
     pub fn event_source(&self, record: &Record) -> &[u8] {
         let is_http = |peer: &Peer| peer.protocol.is_http();
-        match record.format == Format::Hec || self.peer(record).is_some_and(is_http) {
+        match record.format.has_json_fields() || self.peer(record).is_some_and(is_http) {
             true => self.names(record).source,
             false => b"",
         }
@@ -665,6 +671,7 @@ impl Batch {
         (self.lent.buffers.arena.memory_bytes()
             + self.lent.buffers.records.capacity() * size_of::<Record>()
             + self.lent.buffers.origins.capacity() * size_of::<Origin>()
+            + self.position_bytes()
             + limits::BATCH_OVERHEAD_BYTES) as u64
     }
 }

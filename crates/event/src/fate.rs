@@ -52,6 +52,16 @@ reasons! {
 }
 
 reasons! {
+    /// Reason why events were lost before they could be read.
+    UpstreamLoss {
+        Suppressed "suppressed" "The sender's own rate limit dropped them, and said so: `Suppressed N \
+            messages` of journald.",
+        Deleted "deleted" "They were deleted or damaged before they were read: by rotation, for room, \
+            or by a crash.",
+    }
+}
+
+reasons! {
     /// Reason why a destination dropped an event for good.
     DropReason {
         QueueFull "queue_full" "Its backlog in the queue was full, and its policy is to drop the oldest or the newest.",

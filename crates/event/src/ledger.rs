@@ -10,7 +10,7 @@
 //! Bytes of a stream are in events, or are framing, or are in `cut_bytes` with a reason.
 //! A destination that keeps events to be searched has a third equation, see [`StoredSnapshot`].
 //!
-//! `kernel_dropped` stands beside `received`: datagrams that the kernel dropped never reached us.
+//! `kernel_dropped` and `lost_upstream` stand beside `received`: such events never reached us.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Batch, CutReason, DropReason, Histogram, HistogramSnapshot, RefuseReason, RejectReason,
-    Timestamp,
+    Timestamp, UpstreamLoss,
 };
 
 /// A counter that several workers add to. Relaxed: the ledger's gate orders what must agree.
@@ -66,6 +66,7 @@ pub struct SourceCounters {
     pub held: Counter,
     /// Datagrams that the kernel dropped, over all sockets the source ever had.
     pub kernel_dropped: Counter,
+    lost_upstream: [Counter; UpstreamLoss::ALL.len()],
     rejected: [Counter; RejectReason::ALL.len()],
     cut: [Counter; CutReason::ALL.len()],
 }
@@ -74,6 +75,12 @@ impl SourceCounters {
     /// The counter of one reason.
     pub fn rejected(&self, reason: RejectReason) -> &Counter {
         &self.rejected[reason as usize]
+    }
+
+    /// The counter of events that were lost before the source could read them, for one reason. Only
+    /// what is known exactly is counted.
+    pub fn lost_upstream(&self, reason: UpstreamLoss) -> &Counter {
+        &self.lost_upstream[reason as usize]
     }
 
     /// The counter of bytes that are in no event for one reason. They are not framing either.
@@ -315,6 +322,11 @@ fn source_row(counters: &SourceCounters) -> SourceSnapshot {
         received: counters.received.get(),
         received_bytes: counters.received_bytes.get(),
         kernel_dropped: counters.kernel_dropped.get(),
+        lost_upstream: UpstreamLoss::ALL
+            .iter()
+            .map(|r| (r.name().to_owned(), counters.lost_upstream(*r).get()))
+            .filter(|(_, n)| *n > 0)
+            .collect(),
         rejected: RejectReason::ALL
             .iter()
             .map(|r| (r.name().to_owned(), counters.rejected(*r).get()))
@@ -381,6 +393,9 @@ pub struct SourceSnapshot {
     pub received_bytes: u64,
     /// Datagrams that the kernel dropped.
     pub kernel_dropped: u64,
+    /// Events that were lost before the source could read them, by reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lost_upstream: BTreeMap<String, u64>,
     /// Received but not accepted, by reason.
     pub rejected: BTreeMap<String, u64>,
     /// Events that the queue took.

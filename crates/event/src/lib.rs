@@ -20,6 +20,7 @@ mod anomaly;
 mod arena;
 mod backlog;
 mod batch;
+mod batch_positions;
 mod batch_times;
 mod block;
 mod class;
@@ -36,6 +37,7 @@ mod mutant;
 mod network;
 mod now;
 mod origin;
+mod position;
 mod record;
 mod sdata;
 mod sum;
@@ -54,7 +56,7 @@ pub use clock::{
     CLOCK_CONFIRM, CLOCK_CONFIRM_START, CLOCK_TOLERANCE, ClockJudgement, ClockLag, WallClock,
     steady,
 };
-pub use fate::{CutReason, DropReason, Fate, RefuseReason, RejectReason};
+pub use fate::{CutReason, DropReason, Fate, RefuseReason, RejectReason, UpstreamLoss};
 pub use feed::{BatchOrigin, Delivery, Feed, FeedNext};
 pub use histogram::{HISTOGRAM_BOUNDS_S, Histogram, HistogramSnapshot, TimeTally};
 pub use ledger::{
@@ -68,6 +70,7 @@ pub use network::{Network, NetworkError};
 pub use now::{VirtualClocks, set_virtual_clocks};
 pub use now::{first_instant, instant_now};
 pub use origin::{Origin, Peer, Protocol, SourceInfo};
+pub use position::{PositionList, StreamPosition};
 pub use record::{ClassId, Format, Record, Span, Timestamp, facility_name, severity_name};
 pub use sdata::SdataCursor;
 pub use sum::{crc32c, crc32c_append};

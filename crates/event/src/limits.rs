@@ -102,6 +102,19 @@ pub const QUEUE_SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes that are written and synced at once.
 pub const QUEUE_ROUND_BYTES: u64 = 8 * 1024 * 1024;
 
+/// Bytes of the state of one stream's position: a compressed file's window fits.
+pub const POSITION_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of positions after which a batch is full: a frame of the queue has room for many times as
+/// much beside the largest batch.
+pub const BATCH_POSITION_BYTES: usize = 1024 * 1024;
+
+/// Streams of all sources whose positions the queue remembers, at most; the oldest ones go first.
+pub const POSITION_STREAMS_MAX: usize = 1_000_000;
+
+/// Bytes of all positions that the queue remembers, at most: 256 a stream.
+pub const POSITIONS_BYTES_MAX: usize = 256 * 1024 * 1024;
+
 /// Disk that refused events may take, in bytes, unless configured: a million of 800 B, more than
 /// anyone looks through.
 pub const QUARANTINE_BYTES_DEFAULT: u64 = 1024 * 1024 * 1024;

@@ -112,6 +112,8 @@ pub enum Format {
     /// An object of an HTTP Event Collector. [`Record::msg_id`] is its `event` as it was written,
     /// [`Record::sdata`] its `fields`, [`Record::proc_id`] its `time`.
     Hec,
+    /// An entry of the system's journal. [`Record::sdata`] is its kept fields, a JSON object.
+    Journal,
 }
 
 impl Format {
@@ -123,7 +125,13 @@ impl Format {
             Self::Cisco => "cisco",
             Self::Rfc5424 => "rfc5424",
             Self::Hec => "hec",
+            Self::Journal => "journal",
         }
+    }
+
+    /// True if [`Record::sdata`] is a JSON object of indexed fields.
+    pub const fn has_json_fields(self) -> bool {
+        matches!(self, Self::Hec | Self::Journal)
     }
 }
 

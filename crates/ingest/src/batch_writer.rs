@@ -3,12 +3,13 @@
 //! # In reading order
 //! `source` (settings and counts) · `open_batch` · `stream` · `intake` (frames) · `decoded` (events
 //! that their source decodes) · `processor` (what is done with events) · `multiline` · `tally` (by
-//! peer) · `commit` (the hand-over) · `offload_queue` · `offload` (work for other cores) · `acks` ·
-//! `preview` (events without a worker).
+//! peer) · `positions` (of streams) · `commit` (the hand-over) · `offload_queue` · `offload` (work
+//! for other cores) · `acks` · `preview` (events without a worker).
 //!
 //! # What it guarantees
 //! * Batches reach the queue in the order of reading, also those that other cores studied.
 //! * An event counts as received together with its fate: accepted, rejected or held.
+//! * A position of a stream reaches the queue with or behind all events that came before it.
 //!
 //! # States
 //! A [`BatchWriter`] is either alone or lending. The other three states come beside, each by
@@ -52,6 +53,7 @@ mod multiline;
 mod offload;
 mod offload_queue;
 mod open_batch;
+mod positions;
 pub mod preview;
 mod processor;
 pub mod source;
@@ -77,10 +79,11 @@ use crate::numa::NumaPlacement;
 use crate::pool::{WorkPool, WorkerWaker};
 use crate::unclassified::UnclassifiedTable;
 use acks::{AckTarget, BatchAcks, PendingAcks};
-use decoded::NamedClasses;
+use decoded::{DecodedEvent, DecodedNames, NamedClasses};
 use intake::FrameOrigin;
 use multiline::AssembledCounts;
 use offload_queue::OffloadQueue;
+use positions::WaitingPositions;
 use source::{IngestSettings, IngestSource};
 use stream::{StreamBuffer, StreamDecoder};
 
@@ -165,6 +168,8 @@ pub struct BatchWriter {
     joined: AssembledCounts,
     /// Answers that wait for batches.
     owed: PendingAcks,
+    /// Positions of streams that go with the next batch.
+    waiting: WaitingPositions,
     /// Classes of the names of decoded events.
     named: NamedClasses,
     /// Batches that are studied elsewhere.
@@ -193,6 +198,7 @@ impl BatchWriter {
             open: OpenBatch::new(builder),
             joined: AssembledCounts::default(),
             owed: PendingAcks::default(),
+            waiting: WaitingPositions::default(),
             named: NamedClasses::default(),
             doors,
             source,
@@ -286,6 +292,7 @@ impl BatchWriter {
         let arena = intake.arena;
         stream.decoder.give_up(arena, start, &mut intake);
         intake.end();
+        self.note_place(stream);
         stream.tell_cut(&self.source.counters);
         stream.keep(&[], Some(now.instant));
         self.recognise(1, now);
@@ -319,6 +326,7 @@ impl BatchWriter {
             seen = self.open.builder.filled().min(seen + FRAME_STEP_BYTES);
             keep = self.frame_until(origin, stream, keep, seen, now);
             if self.open.len() >= self.away.records_max() && seen < self.open.builder.filled() {
+                self.note_place(stream);
                 let rest = self.open.builder.bytes()[keep..].to_vec();
                 self.truncate(keep);
                 self.make_room(now, rest.len());
@@ -333,6 +341,7 @@ impl BatchWriter {
             intake.end();
             keep = self.open.builder.filled();
         }
+        self.note_place(stream);
         stream.tell_cut(&self.source.counters);
         let new = (keep > start || stream.carry.is_empty()).then_some(now.instant);
         stream.given_up &= new.is_none() || keep == self.open.builder.filled();
@@ -340,6 +349,13 @@ impl BatchWriter {
         self.truncate(keep);
         self.recognise(1, now);
         self.study.sum_up(&mut self.open, SUM_STEP_BYTES);
+    }
+
+    /// Notes the position that a stream has come to, if its source has positions.
+    fn note_place<D: StreamDecoder>(&mut self, stream: &StreamBuffer<D>) {
+        if let Some((number, state)) = stream.decoder.position() {
+            self.note_position(number, state);
+        }
     }
 
     /// Takes the bytes from `keep` on out of the batch, and appends what its events have beyond
@@ -447,6 +463,34 @@ impl BatchWriter {
         self.study.sum_up(&mut self.open, SUM_STEP_BYTES);
     }
 
+    /// Takes in one event that its source has decoded, and names itself. `bytes` are its text and
+    /// what other parts of it are made of; `fill` says which, in spans of the arena, where `bytes`
+    /// lie at the span that it is given. The source can read them again until they are durable.
+    pub fn take_decoded(
+        &mut self,
+        bytes: &[u8],
+        origin: &Origin,
+        names: DecodedNames<'_>,
+        fill: impl FnOnce(Span, DecodedEvent<'_>),
+        now: Now,
+    ) {
+        // Other cores parse what they get.
+        self.keep_at_home(now);
+        let span = self.push_bytes(bytes, now);
+        let (mut intake, _) = self.intake(origin, true, now);
+        intake.take_decoded(span, names, |event| fill(span, event));
+        intake.end();
+        self.open.settle_texts();
+        self.recognise(RECOGNISE_STEP, now);
+        self.study.sum_up(&mut self.open, SUM_STEP_BYTES);
+    }
+
+    /// Counts a message without a byte: it is no event.
+    pub fn note_empty(&mut self, now: Now) {
+        self.stamp(now);
+        self.open.tally.empty += 1;
+    }
+
     /// Notes that a number of a target waits for the open batch: for sources that decode records
     /// themselves, right behind [`Self::take_record`].
     pub fn owe(&mut self, target: AckTarget, number: u64, tag: u32) {
@@ -500,6 +544,7 @@ impl BatchWriter {
     fn is_full(&self) -> bool {
         self.open.builder.filled() >= limits::BATCH_FLUSH_BYTES
             || self.open.len() >= self.away.records_max()
+            || self.open.builder.positions().bytes() >= limits::BATCH_POSITION_BYTES
     }
 
     /// Makes room for `kept` bytes and a read after them, in a batch under the present settings.
@@ -528,7 +573,7 @@ impl BatchWriter {
     }
 
     /// Time at which the open batch has to be handed on or the next group of parts has waited long
-    /// enough, the earlier one. `None` if there is neither.
+    /// enough, or positions of streams have, the earliest one. `None` if there is none.
     pub fn due(&self) -> Option<Instant> {
         let batch = self.waits().then(|| {
             let since = self.open.since;
@@ -538,7 +583,8 @@ impl BatchWriter {
                 false => since + LINGER,
             }
         });
-        batch.into_iter().chain(self.groups_due()).min()
+        let others = self.groups_due().into_iter().chain(self.positions_due());
+        batch.into_iter().chain(others).min()
     }
 
     /// Says whether so little comes that it may gather until the next tick.
@@ -599,7 +645,9 @@ impl BatchWriter {
         }
         self.named.begin();
         let longest = message_bytes.max(self.settings.message_bytes_max);
+        let positions = self.open.builder.take_positions();
         self.open.builder = self.doors.pool.lend(&self.settings.info, longest);
+        self.open.builder.put_positions(positions);
     }
 }
 
@@ -609,6 +657,9 @@ mod answered_tests;
 #[cfg(test)]
 #[path = "batch_writer/offload_queue_tests.rs"]
 mod offload_queue_tests;
+#[cfg(test)]
+#[path = "batch_writer/position_tests.rs"]
+mod position_tests;
 #[cfg(test)]
 #[path = "batch_writer/tests.rs"]
 mod tests;

@@ -147,6 +147,9 @@ fn lost(ledger: &LedgerSnapshot) -> Vec<(String, u64)> {
     let mut all = Vec::new();
     for (name, row) in &ledger.sources {
         all.push((format!("{name}: dropped by the kernel"), row.kernel_dropped));
+        for (reason, n) in &row.lost_upstream {
+            all.push((format!("{name}: lost before it was read ({reason})"), *n));
+        }
         for (reason, n) in &row.rejected {
             all.push((format!("{name}: rejected ({reason})"), *n));
         }

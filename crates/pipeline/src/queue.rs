@@ -34,10 +34,12 @@ pub(crate) fn options(config: &Config) -> QueueOptions {
 /// The log of events: on disk, unless the configuration says otherwise.
 pub(crate) fn open_log(config: &Config, ledger: &Arc<Ledger>) -> io::Result<Arc<Log>> {
     let options = options(config);
-    if !options.durability.has_disk() {
-        return Ok(Log::new(options, Arc::clone(ledger)));
-    }
     let folder = config.data_dir.join("queue");
+    if !options.durability.has_disk() {
+        return Log::in_memory(&folder, options, Arc::clone(ledger)).map_err(|error| {
+            io::Error::new(error.kind(), format!("queue {}: {error}", folder.display()))
+        });
+    }
     let log = Log::open(&folder, options, Arc::clone(ledger)).map_err(|error| {
         io::Error::new(error.kind(), format!("queue {}: {error}", folder.display()))
     })?;

@@ -8,6 +8,7 @@ use inrush_event::{Batch, DestinationCounters, DropReason};
 use crate::arrival::IncomingBatch;
 use crate::backlog::AdmissionDecision;
 use crate::log::{AppendError, Log};
+use crate::position_table::PositionNote;
 use crate::state::{CursorSlot, LogState};
 
 impl Log {
@@ -93,7 +94,12 @@ impl Log {
         });
         match nobody {
             // It has its fate; what it waits behind is all that came before.
-            true => state.end().saturating_sub(1),
+            true => {
+                if let Some(note) = PositionNote::of(batch, state.end()) {
+                    state.take_note(note);
+                }
+                state.end().saturating_sub(1)
+            }
             false => state.push(arrival, takers, urgent, now),
         }
     }

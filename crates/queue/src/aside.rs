@@ -43,16 +43,18 @@ impl Drop for SyncCompletion<'_> {
 
 impl Log {
     /// Starts the thread that writes; it ends, with everything written, once the log is closed.
-    /// A log in memory has none.
+    /// A log in memory has one if it keeps positions of streams.
     ///
     /// # Errors
     /// No thread can be started.
     pub fn start(self: &Arc<Self>) -> io::Result<Option<std::thread::JoinHandle<()>>> {
-        if self.keeper.is_none() {
-            return Ok(None);
-        }
         let log = Arc::clone(self);
         let writer = std::thread::Builder::new().name("queue".into());
+        if self.keeper.is_none() {
+            let keeps = self.noted.is_alone();
+            let keep = || writer.spawn(move || log.keep_positions_until_closed());
+            return keeps.then(keep).transpose();
+        }
         writer.spawn(move || log.keep_writing()).map(Some)
     }
 

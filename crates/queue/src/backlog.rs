@@ -325,7 +325,7 @@ impl LogState {
     /// Has the first segment given up that only destinations keep which drop the oldest. It is
     /// taken out of the log at once where no other has a cursor that a power cut could set back;
     /// else it goes as all that nobody keeps, and until that is done no other is given up.
-    fn take_oldest_droppable(&mut self, ledger: &Ledger) -> Option<Segment> {
+    fn take_oldest_droppable(&mut self, ledger: &Ledger, covered: &[u64]) -> Option<Segment> {
         let drops = |slot: &CursorSlot| self.when_full(slot) == WhenFull::DropOldest;
         let all_drop = self.slots.iter().all(drops);
         if !all_drop && !self.unneeded_segments().is_empty() {
@@ -341,6 +341,10 @@ impl LogState {
         let (at, events) = events
             .enumerate()
             .find(|(_, events)| is_droppable(events))?;
+        // Its positions come first.
+        covered
+            .contains(&segments.get(at)?.header.serial)
+            .then_some(())?;
         for index in 0..self.slots.len() {
             self.give_up(index, &events, ledger, &mut Vec::new());
         }
@@ -425,11 +429,18 @@ impl Log {
 
     /// Takes out of the log the oldest segment that may be dropped, while the disk is full.
     pub(crate) fn drop_oldest_segment(&self) -> Option<Segment> {
+        let is_full = |state: &LogState| {
+            let disk = state.disk.as_ref()?;
+            // A round that is under way was begun because there is room now.
+            disk.writer.as_ref()?;
+            disk.stall.as_ref().filter(|stall| stall.full)?;
+            let serials = disk.segments.0.iter().map(|one| one.header.serial);
+            Some(serials.collect::<Vec<u64>>())
+        };
+        let serials = is_full(&self.lock())?;
+        let covered = self.without_positions(&serials);
         let mut state = self.lock();
-        let disk = state.disk.as_mut()?;
-        // A round that is under way was begun because there is room now.
-        disk.writer.as_ref()?;
-        disk.stall.as_ref().filter(|stall| stall.full)?;
-        state.take_oldest_droppable(&self.ledger)
+        is_full(&state)?;
+        state.take_oldest_droppable(&self.ledger, &covered)
     }
 }

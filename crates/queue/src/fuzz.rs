@@ -6,8 +6,8 @@ use std::sync::Arc;
 use memchr::memmem;
 
 use crate::format::{
-    FRAME_HEADER_BYTES, FRAME_MAGIC, LogId, SEGMENT_HEADER_BYTES, SegmentHeader, SourceCache,
-    TRAILER_BYTES, TRAILER_MAGIC, decode_payload,
+    FRAME_HEADER_BYTES, FRAME_MAGIC, LogId, SEGMENT_HEADER_BYTES, SEGMENT_VERSION, SegmentHeader,
+    SourceCache, TRAILER_BYTES, TRAILER_MAGIC, decode_payload, decode_positions,
 };
 use crate::inspect::read;
 use crate::scan::{ScanItem, SegmentScan};
@@ -61,6 +61,7 @@ pub fn segment(input: &[u8]) {
     let segment = Segment {
         name: "fuzz".to_owned(),
         header: SegmentHeader {
+            version: SEGMENT_VERSION,
             log: LOG,
             serial: 0,
             base_position: 0,
@@ -108,9 +109,11 @@ fn batches(file: &Arc<dyn StorageFile>) -> u64 {
             ScanItem::Bad(_) => continue,
             ScanItem::Frame(frame) => frame,
         };
+        let positions = decode_positions(&frame, scan.payload());
         let Some(batch) = decode_payload(&frame, scan.payload(), &mut names) else {
             continue;
         };
+        assert_eq!(positions.is_some(), frame.has_positions());
         assert_eq!(batch.len() as u64, u64::from(frame.events));
         events += batch.len() as u64;
         for record in batch.records() {

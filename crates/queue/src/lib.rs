@@ -12,6 +12,8 @@
 //! * What is in flight counts as its answer says, also when its segment has made room meanwhile.
 //! * A position below [`Log::durable_end`] is as durable as the mode promises; nothing is answered
 //!   before.
+//! * The positions of a source's streams that a batch carries are durable with it, and what
+//!   [`Log::positions`] says after a crash is that of the last batch that is in the log.
 //!
 //! # Limits
 //! The memory budget counts what batches pin ([`QueuedBatch::memory_bytes`](inrush_event::Batch)),
@@ -46,6 +48,11 @@ mod log;
 mod meta;
 mod mutant;
 mod on_disk;
+mod position_file;
+mod position_overlay;
+mod position_store;
+mod position_table;
+mod positions;
 mod quarantine;
 mod ranges;
 mod reader;

@@ -34,6 +34,7 @@ use crate::format::LogId;
 use crate::keeper::CheckpointStore;
 use crate::meta::CursorEntry;
 use crate::on_disk::{OnDisk, Stall};
+use crate::position_store::PositionStore;
 use crate::reader::{SegmentRead, SegmentReader};
 use crate::recover::recover;
 use crate::state::{CursorSlot, LogState, TakeResult};
@@ -115,6 +116,8 @@ pub struct Log {
     pub(crate) ledger: Arc<Ledger>,
     /// Files beside the segments: places of cursors, `log.json`, bad ranges.
     pub(crate) keeper: Option<CheckpointStore>,
+    /// Positions of sources' streams.
+    pub(crate) noted: PositionStore,
     /// The system clock, under watch.
     pub(crate) clock: Mutex<WallClock>,
     hooks: Arc<DurableHooks>,
@@ -125,14 +128,20 @@ pub struct Log {
 impl Log {
     /// A log in memory whose destination side is posted to `ledger`.
     pub fn new(options: QueueOptions, ledger: Arc<Ledger>) -> Arc<Self> {
-        let mut state = LogState::new(options, 0, 0);
+        Self::of_memory(options, ledger, PositionStore::nowhere(LogId::random()))
+    }
+
+    /// A log in memory beside these positions.
+    pub(crate) fn of_memory(
+        options: QueueOptions,
+        ledger: Arc<Ledger>,
+        noted: PositionStore,
+    ) -> Arc<Self> {
+        let first = noted.table().complete_to;
+        let mut state = LogState::new(options, first, 0);
         state.log = LogId::random().public_name();
-        Arc::new(Self::around(
-            state,
-            ledger,
-            None,
-            RecoverySummary::default(),
-        ))
+        let opened = RecoverySummary::default();
+        Arc::new(Self::around(state, ledger, None, noted, opened))
     }
 
     /// The log in `folder`, with whatever an earlier process left there. It puts bad segments
@@ -209,16 +218,19 @@ impl Log {
             aside: found.aside,
             pending,
         };
+        let noted = PositionStore::new(Arc::clone(&storage), &found.meta, found.positions);
         let writer = SegmentWriter::new(storage, id, found.meta.epoch, found.serial);
         state.disk = Some(OnDisk::new(found.segments, writer, found.position));
         state.measure_backlogs();
-        Ok(Arc::new(Self::around(state, ledger, Some(keeper), opened)))
+        let log = Self::around(state, ledger, Some(keeper), noted, opened);
+        Ok(Arc::new(log))
     }
 
     fn around(
         state: LogState,
         ledger: Arc<Ledger>,
         keeper: Option<CheckpointStore>,
+        noted: PositionStore,
         opened: RecoverySummary,
     ) -> Self {
         let kept = keeper.as_ref();
@@ -236,6 +248,7 @@ impl Log {
             work: Condvar::new(),
             ledger,
             keeper,
+            noted,
             clock: Mutex::new(WallClock::new(newest, Timestamp::now(), steady())),
             hooks: Arc::default(),
             opened,
@@ -489,6 +502,9 @@ impl Log {
                 slot.abandoned_since.get_or_insert(now);
             }
         } else {
+            if reason == DropReason::Shutdown {
+                state.forget_notes();
+            }
             self.remove(&mut state, name, reason);
         }
         drop(state);

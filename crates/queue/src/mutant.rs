@@ -15,5 +15,12 @@ inrush_event::mutants! {
     DropForOthers "drop-for-others" "What one destination gives up to make room is dropped for all.",
     BudgetIgnored "budget-ignored" "The limit of a destination's backlog does not count.",
     DeleteKept "delete-kept" "A segment is deleted once its last event is settled.",
+    PositionEarly "position-early" "A position counts as durable once its batch was accepted.",
+    PositionUnsynced "position-unsynced" "Positions are written down before all that they rest on is synced.",
+    DeleteBeforePositions "delete-before-positions" "A segment is deleted before its positions are in their file.",
+    ForgetOverlay "forget-overlay" "A start believes the file of positions, and does not look at segments.",
+    PositionGaps "position-gaps" "Positions behind a frame that is missing count at a start.",
+    PositionTail "position-tail" "A start does not sync what it found before it writes.",
+    SkipPositions "skip-positions" "What needs not be written loses its positions.",
     ReuseNumbers "reuse-numbers" "Numbers of events that were lost after delivery are given out again.",
 }

@@ -1,4 +1,15 @@
 //! Recovery of the log from its folder at the start, whatever happened to it.
+//!
+//! # What it guarantees
+//! * A start fails only where the folder cannot be read or a newer version wrote it.
+//! * No number of an event that was given out is given out again.
+//!
+//! # Limits
+//! It reads the heads of all segments, the last segment, and those whose positions of streams are
+//! not in their file.
+//!
+//! # After a crash
+//! It can be run again: nothing is written but what is put aside.
 
 use std::io;
 use std::ops::Range;
@@ -7,9 +18,12 @@ use std::sync::Arc;
 use inrush_event::Timestamp;
 
 use crate::cursor_file::{CursorFile, CursorPosition, destination_in, file_name};
-use crate::format::{LogId, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::format::{LogId, SEGMENT_HEADER_BYTES, SEGMENT_VERSION, SegmentHeader};
 use crate::meta::{CursorEntry, Meta};
 use crate::mutant::{Mutant, is_on};
+use crate::position_file::{self, PositionRead};
+use crate::position_overlay::overlaid;
+use crate::position_store::RecoveredPositions;
 use crate::scan::{ScanItem, SegmentScan};
 use crate::segments::{Segment, Segments, read_header, serial_in};
 use crate::storage::{Storage, insist};
@@ -36,6 +50,8 @@ pub(crate) struct RecoveredLog {
     pub(crate) position: u64,
     /// Number of the next event.
     pub(crate) event: u64,
+    /// Positions of sources' streams.
+    pub(crate) positions: RecoveredPositions,
     /// True if there are events but nothing tells whose they are: then they are everybody's.
     pub(crate) orphaned: bool,
     /// Files that were put aside.
@@ -52,6 +68,11 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
     let meta = Meta::read(&**storage);
     let heads = heads(&**storage, &names)?;
     let id = log_id(meta.as_ref(), &heads).unwrap_or(fresh);
+    let is_kept = names.iter().any(|name| name == position_file::NAME);
+    let kept = match is_kept {
+        true => position_file::read(&**storage, id)?,
+        false => PositionRead::Absent,
+    };
     let epochs = heads.iter().filter_map(|(_, head)| head.map(|h| h.epoch));
     let epoch = epochs.chain(meta.as_ref().map(|m| m.epoch)).max();
     let serials = names.iter().filter_map(|name| serial_in(name));
@@ -71,20 +92,7 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
         cursors: known,
         not_durable,
     };
-    let mut leftovers = Vec::new();
-    for name in names.iter().filter_map(|name| destination_in(name)) {
-        if meta.cursors.iter().any(|known| known.name == name) {
-            continue;
-        }
-        if is_told {
-            leftovers.extend(leftover(storage, &id, &name)?);
-            continue;
-        }
-        meta.cursors.push(CursorEntry {
-            name,
-            abandoned_since: None,
-        });
-    }
+    let leftovers = unnamed(storage, &names, is_told, &mut meta)?;
     let cursors = cursors(storage, &meta, &segments)?;
     // Where neither `log.json` nor a segment tells of the last process, a place may.
     let epochs = cursors.iter().filter_map(|found| found.file.epoch());
@@ -97,15 +105,21 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
             event = event.max(place.next_event);
         }
     }
-    position = position.max(1);
+    let positions_damaged = matches!(kept, PositionRead::Damaged);
+    let mut positions = overlaid(&**storage, id, &segments, kept);
+    // What was settled and never written has numbers too.
+    position = position.max(positions.table.complete_to).max(1);
+    positions.table.complete_to = position;
     let sound_to = tail.sound_to.filter(|_| aside.is_empty());
     note_not_durable(&mut meta, &cursors, sound_to.unwrap_or(event)..event);
-    for name in &aside {
-        let to = format!("bad/{name}.{}", meta.epoch);
-        if let Err(error) = storage.rename(name, &to) {
-            tracing::warn!(file = name, %error, "queue: a bad file cannot be put aside");
-        }
+    if positions_damaged {
+        tracing::warn!(
+            "queue: the file `positions` is damaged, and put aside: what the segments do not tell \
+             of, sources read again"
+        );
+        aside.push(position_file::NAME.to_owned());
     }
+    put_aside(&**storage, &aside, meta.epoch);
     Ok(RecoveredLog {
         meta,
         segments,
@@ -113,9 +127,48 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
         serial,
         position,
         event,
+        positions,
         orphaned,
         aside,
     })
+}
+
+/// Cursors whose files are there and that `log.json` does not name: without it (`is_told`), they
+/// are taken on; else they were left behind, and their places are returned.
+///
+/// # Errors
+/// A file can neither be opened nor deleted.
+fn unnamed(
+    storage: &Arc<dyn Storage>,
+    names: &[String],
+    is_told: bool,
+    meta: &mut Meta,
+) -> io::Result<Vec<CursorPosition>> {
+    let mut leftovers = Vec::new();
+    for name in names.iter().filter_map(|name| destination_in(name)) {
+        if meta.cursors.iter().any(|known| known.name == name) {
+            continue;
+        }
+        if is_told {
+            leftovers.extend(leftover(storage, &meta.id, &name)?);
+            continue;
+        }
+        meta.cursors.push(CursorEntry {
+            name,
+            abandoned_since: None,
+        });
+    }
+    Ok(leftovers)
+}
+
+/// Puts bad files aside, into the folder `bad`.
+fn put_aside(storage: &dyn Storage, aside: &[String], epoch: u32) {
+    for name in aside {
+        let to = format!("bad/{name}.{epoch}");
+        if let Err(error) = storage.rename(name, &to) {
+            tracing::warn!(file = name, %error, "queue: a bad file cannot be put aside");
+        }
+    }
 }
 
 /// Takes note of the numbers that a crash took before they were durable; forgets those that every
@@ -234,6 +287,7 @@ fn rebuilt(storage: &dyn Storage, log: LogId, name: &str) -> Option<SegmentHeade
                 let own = (frame.position, frame.first_event);
                 let (base_position, base_event) = scan.seen_first.unwrap_or(own);
                 return Some(SegmentHeader {
+                    version: SEGMENT_VERSION,
                     log,
                     serial,
                     base_position,

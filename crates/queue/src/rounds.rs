@@ -197,6 +197,13 @@ impl Log {
             self.room.notify_all();
             return None;
         }
+        if let Err(error) = self.sync_found_segments() {
+            if let Some(disk) = &mut self.lock().disk {
+                stalled_by(disk, &error, now);
+            }
+            self.room.notify_all();
+            return None;
+        }
         let space = self.space();
         let mut state = self.lock();
         if keeper.is_behind() {
@@ -253,6 +260,7 @@ impl Log {
         if keeper.is_behind() {
             self.remember(keeper).ok()?;
         }
+        self.sync_found_segments().ok()?;
         let space = self.space();
         let mut state = self.lock();
         let options = state.options.clone();
@@ -347,6 +355,7 @@ impl Log {
         }
         // What was begun to be written and was not, or not so that it counts, waits again.
         disk.taken_end = ahead_end;
+        state.wrote_unsynced |= outcome.unsynced;
         let urgent = state.urgent_below(outcome.durable_end);
         if let Some(disk) = &mut state.disk {
             disk.gathering.ended(urgent, now);
@@ -368,7 +377,8 @@ impl Log {
             let needless = state.needless_end();
             (needless > state.durable_end()).then_some(needless)
         };
-        let Some(needless) = needless.filter(|_| self.sync_cursors().is_ok()) else {
+        let is_kept = |to: &u64| self.sync_cursors().is_ok() && self.keep_needless(*to);
+        let Some(needless) = needless.filter(is_kept) else {
             return;
         };
         let freed = self.lock().now_durable(needless, now);
@@ -407,6 +417,7 @@ impl Log {
     /// Serials of the segments that may be deleted once the cursors are durable.
     pub(crate) fn begin_reclaim(&self, now: Timestamp) -> Vec<u64> {
         self.expire(now);
+        self.keep_positions_if_due();
         // Those that could not be written when they moved.
         for name in self.names() {
             self.save_cursor(&name);
@@ -417,10 +428,11 @@ impl Log {
     pub(crate) fn finish_reclaim(&self, gone: &[u64]) {
         let Some(keeper) = &self.keeper else { return };
         if !gone.is_empty() {
+            let gone = self.without_positions(gone);
             let gone = {
                 let mut state = self.lock();
                 let disk = state.disk.as_mut();
-                disk.map(|disk| disk.segments.take(gone))
+                disk.map(|disk| disk.segments.take(&gone))
             };
             self.delete(gone.unwrap_or_default());
         }
@@ -488,8 +500,10 @@ impl Log {
         }
     }
 
-    /// Writes every cursor's place down and makes it durable, as far as the disk lets.
+    /// Writes every cursor's place down and makes it durable, as far as the disk lets; so it does
+    /// with the positions of streams.
     pub fn save_cursors(&self) {
+        self.keep_positions_at_stop();
         let Some(keeper) = &self.keeper else { return };
         for name in self.names() {
             self.save_cursor(&name);

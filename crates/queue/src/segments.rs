@@ -86,6 +86,23 @@ impl Segments {
         self.0.partition_point(|s| s.header.serial <= serial)
     }
 
+    /// Base position of the oldest segment here that a process after this one began.
+    pub(crate) fn position_after(&self, epoch: u32) -> Option<u64> {
+        let later = self.0.iter().filter(|s| s.header.epoch > epoch);
+        later.map(|segment| segment.header.base_position).min()
+    }
+
+    /// True if the segment ends at or before this position.
+    pub(crate) fn is_before(&self, serial: u64, position: u64) -> bool {
+        let next = self.0.get(self.index_after(serial));
+        next.is_some_and(|next| next.header.base_position <= position)
+    }
+
+    /// True if a frame may have positions of streams.
+    pub(crate) fn have_positions(&self) -> bool {
+        self.0.iter().any(|segment| segment.header.has_positions())
+    }
+
     /// Takes the segments with these serials.
     pub(crate) fn take(&mut self, serials: &[u64]) -> Vec<Segment> {
         let taken = |segment: &mut Segment| serials.contains(&segment.header.serial);

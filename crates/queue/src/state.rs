@@ -26,7 +26,9 @@ use inrush_event::{
 use crate::arrival::IncomingBatch;
 use crate::cursor::{Cursor, LossCounts, NextDelivery};
 use crate::gathering::LINGER;
+use crate::mutant::{Mutant, is_on};
 use crate::on_disk::OnDisk;
+use crate::position_table::{PositionNote, add_note};
 use crate::reader::{OldBatch, SegmentReader};
 use crate::rounds::RECLAIM_EVERY;
 use crate::writer::PendingBatch;
@@ -42,6 +44,9 @@ const EXPOSED_MAX: Duration = Duration::from_millis(40);
 
 /// The same where senders keep all batches that wait: they are lost to nobody, but the disk hangs.
 const KEPT_MAX: Duration = Duration::from_millis(250);
+
+/// Durable notes that wait for the table, before those of a source become one.
+const NOTES_MAX: usize = 4096;
 
 /// Batches that gather come so often, so that the writer can look by itself.
 const PACE: Duration = Duration::from_millis(40);
@@ -65,6 +70,8 @@ struct LogEntry {
     waiting: usize,
     /// Its sender waits for it to be durable.
     urgent: bool,
+    /// Positions that count once it is durable.
+    notes: Vec<PositionNote>,
 }
 
 /// A cursor and what belongs to it.
@@ -109,6 +116,10 @@ pub(crate) struct LogState {
     pub(crate) slots: Vec<CursorSlot>,
     pub(crate) closed: bool,
     pub(crate) disk: Option<OnDisk>,
+    /// Positions that became durable and are not in the table.
+    pub(crate) durable_notes: Vec<PositionNote>,
+    /// True if batches were written without a sync since the table was last written.
+    pub(crate) wrote_unsynced: bool,
     /// Appends that wait for room, and since when there was at least one.
     pub(crate) blocked: usize,
     pub(crate) blocked_since: Timestamp,
@@ -139,6 +150,8 @@ impl LogState {
             slots: Vec::new(),
             closed: false,
             disk: None,
+            durable_notes: Vec::new(),
+            wrote_unsynced: false,
             blocked: 0,
             blocked_since: Timestamp::NONE,
         }
@@ -283,6 +296,10 @@ impl LogState {
         self.bytes += arrival.memory_bytes;
         let kept = arrival.kept;
         let (events, disk_bytes) = (arrival.batch.len() as u64, arrival.disk_bytes);
+        let notes = PositionNote::of(&arrival.batch, position + 1);
+        if is_on(Mutant::PositionEarly) {
+            self.durable_notes.extend(notes.clone());
+        }
         self.entries.push_back(LogEntry {
             batch: Some(arrival.batch),
             bytes: arrival.memory_bytes,
@@ -292,6 +309,7 @@ impl LogState {
             since,
             waiting,
             urgent,
+            notes: notes.into_iter().collect(),
         });
         self.next_event += events;
         match &mut self.disk {
@@ -574,6 +592,9 @@ impl LogState {
                 continue;
             };
             disk.unwritten_bytes = disk.unwritten_bytes.saturating_sub(entry.disk_bytes);
+            if !entry.notes.is_empty() {
+                self.durable_notes.append(&mut entry.notes);
+            }
             if entry.waiting == 0 {
                 self.bytes -= std::mem::take(&mut entry.bytes);
                 freed.extend(entry.batch.take());
@@ -611,6 +632,39 @@ impl LogState {
         (from..self.end()).find(is_needed).unwrap_or(self.end())
     }
 
+    /// Position below which all positions have become durable.
+    pub(crate) fn noted_end(&self) -> u64 {
+        match self.disk {
+            Some(_) => self.durable_end(),
+            None => self.first,
+        }
+    }
+
+    /// Takes positions that came behind all that is here.
+    pub(crate) fn take_note(&mut self, note: PositionNote) {
+        const WITH_BATCH_MAX: usize = 16;
+        let waits = note.end > self.noted_end();
+        match self.entries.back_mut() {
+            Some(last) if waits => add_note(&mut last.notes, note, WITH_BATCH_MAX),
+            _ => add_note(&mut self.durable_notes, note, NOTES_MAX),
+        }
+    }
+
+    /// Positions that count once everything below `position` does.
+    pub(crate) fn notes_below(&self, position: u64) -> Vec<PositionNote> {
+        let entries = (self.noted_end()..position).filter_map(|at| self.entry(at));
+        entries
+            .flat_map(|entry| entry.notes.iter().cloned())
+            .collect()
+    }
+
+    /// Forgets the positions of what is not settled: it is about to be dropped, and is read again.
+    pub(crate) fn forget_notes(&mut self) {
+        self.entries
+            .iter_mut()
+            .for_each(|entry| entry.notes.clear());
+    }
+
     /// Removes settled entries from the front.
     fn trim(&mut self) {
         while self
@@ -626,6 +680,12 @@ impl LogState {
         let entry = self.entries.pop_front()?;
         self.first += 1;
         self.bytes -= entry.bytes;
+        if !entry.notes.is_empty() {
+            // In memory: on disk they have counted since it was durable.
+            for note in entry.notes {
+                add_note(&mut self.durable_notes, note, NOTES_MAX);
+            }
+        }
         entry.batch
     }
 

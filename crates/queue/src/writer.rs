@@ -11,8 +11,8 @@ use inrush_event::{Batch, Timestamp};
 
 use crate::Durability;
 use crate::format::{
-    LogId, PEER_BYTES, ROW_BYTES, RefusalNote, SEGMENT_HEADER_BYTES, SegmentHeader, encode_head,
-    is_padded,
+    LogId, PEER_BYTES, PLAIN_VERSION, ROW_BYTES, RefusalNote, SEGMENT_HEADER_BYTES,
+    SEGMENT_VERSION, SegmentHeader, encode_head, is_padded, position_bytes,
 };
 use crate::mutant::{Mutant, is_on};
 use crate::segments::{Segment, segment_name};
@@ -43,7 +43,7 @@ pub(crate) fn disk_bytes(batch: &Batch) -> u64 {
     const AROUND: usize = 1024;
     let padding = if is_padded(batch) { BLOCK_BYTES } else { 0 };
     let rows = batch.len() * ROW_BYTES + batch.origins().len() * PEER_BYTES;
-    (batch.bytes().len() + rows + padding + AROUND) as u64
+    (batch.bytes().len() + rows + position_bytes(batch) + padding + AROUND) as u64
 }
 
 /// Result of a round.
@@ -53,6 +53,8 @@ pub(crate) struct CommitOutcome {
     pub(crate) durable_end: u64,
     /// Changes of the list of segments, in order.
     pub(crate) changes: Vec<SegmentChange>,
+    /// True if something counts that was not synced.
+    pub(crate) unsynced: bool,
     /// Error that kept the rest from being written.
     pub(crate) error: Option<io::Error>,
 }
@@ -83,6 +85,8 @@ struct OpenSegment {
     offset: u64,
     /// Length of what counts.
     durable: u64,
+    /// True if its head says that frames may have positions.
+    has_positions: bool,
 }
 
 impl OpenSegment {
@@ -133,6 +137,9 @@ pub(crate) struct SegmentWriter {
     ahead_end: u64,
     /// Error of a write during the sync, behind what is synced.
     ahead_error: Option<io::Error>,
+    /// True once a batch with positions has come: before, segments are such that an older version
+    /// reads them.
+    positions: bool,
     /// Parts of a call's frames before their arenas: headers, names and rows.
     heads: Vec<u8>,
 }
@@ -157,6 +164,7 @@ impl SegmentWriter {
             current: None,
             ahead_end: 0,
             ahead_error: None,
+            positions: false,
             heads: Vec::new(),
         }
     }
@@ -210,6 +218,7 @@ impl SegmentWriter {
         manner: CommitOptions,
         outcome: &mut CommitOutcome,
     ) -> io::Result<()> {
+        self.look_for_positions(batches);
         let synced = self.current.as_ref().is_some_and(OpenSegment::is_synced);
         if synced && self.is_full(manner.segment_bytes) {
             self.current = None;
@@ -229,6 +238,9 @@ impl SegmentWriter {
 
     /// Those of the batches that begin within the segment.
     fn fitting<'a>(&self, batches: &'a [PendingBatch], segment_bytes: u64) -> &'a [PendingBatch] {
+        if self.is_unfit() {
+            return &[];
+        }
         let mut offset = self.current.as_ref().map_or(0, |current| current.offset);
         let begins_inside = |pending: &&PendingBatch| {
             let inside = offset < segment_bytes;
@@ -242,6 +254,7 @@ impl SegmentWriter {
     /// Writes what came during a sync behind what is synced. After an error this segment is given
     /// up with [`Self::finish_sync`].
     pub(crate) fn write_ahead(&mut self, batches: &[PendingBatch], manner: CommitOptions) {
+        self.look_for_positions(batches);
         // Beyond its size, for the next one begins after the sync; but not without end.
         if self.ahead_error.is_some() || self.is_full(AHEAD_SEGMENTS * manner.segment_bytes) {
             return;
@@ -264,9 +277,20 @@ impl SegmentWriter {
     }
 
     fn is_full(&self, segment_bytes: u64) -> bool {
-        self.current
-            .as_ref()
-            .is_some_and(|current| current.offset >= segment_bytes)
+        let current = self.current.as_ref();
+        self.is_unfit() || current.is_some_and(|current| current.offset >= segment_bytes)
+    }
+
+    /// Takes note of whether a batch has positions.
+    fn look_for_positions(&mut self, batches: &[PendingBatch]) {
+        let has_some = |pending: &PendingBatch| pending.batch.shared_positions().is_some();
+        self.positions = self.positions || batches.iter().any(has_some);
+    }
+
+    /// True if the segment is one without positions, and some have come.
+    fn is_unfit(&self) -> bool {
+        let current = self.current.as_ref();
+        self.positions && current.is_some_and(|current| !current.has_positions)
     }
 
     fn begin_segment(
@@ -276,6 +300,10 @@ impl SegmentWriter {
         outcome: &mut CommitOutcome,
     ) -> io::Result<()> {
         let header = SegmentHeader {
+            version: match self.positions {
+                true => SEGMENT_VERSION,
+                false => PLAIN_VERSION,
+            },
             log: self.log,
             serial: self.serial,
             base_position: position,
@@ -297,6 +325,7 @@ impl SegmentWriter {
             file: Arc::clone(&file),
             offset: bytes,
             durable: 0,
+            has_positions: self.positions,
         });
         file.write_at(&[&header.encode()], 0)
     }
@@ -351,6 +380,7 @@ impl SegmentWriter {
         }
         current.durable = current.offset;
         outcome.durable_end = end;
+        outcome.unsynced = durability != Durability::Fsync;
         outcome.changes.push(SegmentChange::Length(current.offset));
         Ok(None)
     }

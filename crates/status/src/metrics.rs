@@ -66,6 +66,10 @@ pub(crate) fn ledger(page: &mut MetricsPage, ledger: &LedgerSnapshot) {
             labels(),
             row.kernel_dropped as f64,
         );
+        for (reason, n) in &row.lost_upstream {
+            let labels = vec![("source", name.as_str()), ("reason", reason.as_str())];
+            page.add(Metric::SourceLostUpstream, labels, *n as f64);
+        }
         for (reason, n) in &row.rejected {
             let labels = vec![("source", name.as_str()), ("reason", reason.as_str())];
             page.add(Metric::SourceRejected, labels, *n as f64);

@@ -247,9 +247,9 @@ impl<'a> RowBuilder<'a> {
                 values.append_value(value);
                 any = true;
             };
-            match record.format {
-                Format::Hec => sdata::each_field(&text, &mut append),
-                _ => sdata::each_param(&text, &mut append),
+            match record.format.has_json_fields() {
+                true => sdata::each_field(&text, &mut append),
+                false => sdata::each_param(&text, &mut append),
             }
         }
         // Keys and values are of one length: the only error that this knows.

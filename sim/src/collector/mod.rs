@@ -198,7 +198,7 @@ impl CollectorWorld {
 impl LogWorld {
     /// Sets the clocks of the product's code to those of the run.
     pub(crate) fn set_clocks(&self) {
-        if self.collector.is_some() {
+        if self.collector.is_some() || self.streams.is_some() {
             set_virtual_clocks(Some(VirtualClocks {
                 first: self.origin,
                 instant: self.now(),

@@ -188,7 +188,8 @@ impl HecEncoder {
     }
 
     /// Appends the envelope of an event that came from a client of an HTTP Event Collector: the
-    /// values of `time`, `event` and `fields` as they were written, unless a rule changed them.
+    /// values of `time`, `event` and `fields` as they were written, unless a rule changed them. Of
+    /// an entry of a journal only `fields` is as it was written.
     fn pass(&mut self, batch: &Batch, record: &Record, more: &[u8], out: &mut Vec<u8>) {
         let class = batch.class(record);
         let is_hec = record.format == Format::Hec;
@@ -220,7 +221,8 @@ impl HecEncoder {
             }
         }
         let fields_at = out.len();
-        if is_hec && !record.sdata.is_empty() {
+        let has_fields = record.format.has_json_fields() && !record.sdata.is_empty();
+        if has_fields {
             let fields = batch.get(record.sdata);
             let fields = fields.strip_suffix(b"}").unwrap_or(b"{").trim_ascii_end();
             out.extend_from_slice(b",\"fields\":");
@@ -249,7 +251,7 @@ impl HecEncoder {
         if out.len() > start && out.get(start - 1) == Some(&b'{') {
             out.remove(start);
         }
-        match out.len() == start && (!is_hec || record.sdata.is_empty()) {
+        match out.len() == start && !has_fields {
             true => out.truncate(fields_at),
             false => out.push(b'}'),
         }
@@ -395,7 +397,8 @@ impl HecEncoder {
     }
 }
 
-/// True if the event came from a client of an HTTP Event Collector and was no syslog.
+/// True if the event came from a client of an HTTP Event Collector or from a journal, and was no
+/// syslog.
 fn is_passed(batch: &Batch, record: &Record) -> bool {
     let http = || {
         batch
@@ -403,7 +406,7 @@ fn is_passed(batch: &Batch, record: &Record) -> bool {
             .is_some_and(|peer| peer.protocol.is_http())
     };
     match record.format {
-        Format::Hec => true,
+        Format::Hec | Format::Journal => true,
         Format::Unparsed => record.pri == Record::PRI_NONE && http(),
         Format::Rfc3164 | Format::Cisco | Format::Rfc5424 => false,
     }

@@ -90,13 +90,17 @@ fn push_header(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
         push_fields(batch.get(record.sdata), out);
         return push_text(out, b",\"message\":\"", batch.get(record.message));
     }
+    let has_fields = record.format.has_json_fields();
     push_text(out, b",\"proc_id\":\"", batch.get(record.proc_id));
     push_text(out, b",\"msg_id\":\"", batch.get(record.msg_id));
     if let (Some(facility), Some(severity)) = (record.facility(), record.severity()) {
         push_text(out, b",\"facility\":\"", facility_name(facility).as_bytes());
         push_text(out, b",\"severity\":\"", severity_name(severity).as_bytes());
     }
-    push_text(out, b",\"sdata\":\"", batch.get(record.sdata));
+    match has_fields {
+        true => push_fields(batch.get(record.sdata), out),
+        false => push_text(out, b",\"sdata\":\"", batch.get(record.sdata)),
+    }
     push_text(out, b",\"message\":\"", batch.get(record.message));
 }
 

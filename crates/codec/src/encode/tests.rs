@@ -103,6 +103,56 @@ fn a_legacy_event_keeps_its_tag_as_received() {
     );
 }
 
+#[test]
+fn an_entry_of_a_journal_is_its_text_and_its_fields() {
+    let text = r#"web-3nginx12{"_PID":"12","X":["a","b"]}it "stopped""#;
+    let entry = |fields: bool| {
+        batch(&[text.as_bytes()], move |record, base| {
+            record.format = Format::Journal;
+            record.pri = 28;
+            record.host = find(text, base, "web-3");
+            record.app = find(text, base, "nginx");
+            record.proc_id = find(text, base, "12");
+            if fields {
+                record.sdata = find(text, base, r#"{"_PID":"12","X":["a","b"]}"#);
+            }
+            record.message = find(text, base, r#"it "stopped""#);
+            record.raw = record.message;
+            record.event_time = Timestamp(WHEN.0 - 1_000_000_000);
+        })
+    };
+    // The class of an event whose source names it.
+    let mut expected = json!({
+        "time": "1714979288.123", "host": "web-3", "source": "inrush:edge",
+        "sourcetype": "sc4s:fallback", "index": "netfw",
+        "event": "nginx[12]: it \"stopped\"",
+        "fields": { "_PID": "12", "X": ["a", "b"] }
+    });
+    assert_eq!(hec(&entry(true), options())[0], expected);
+    expected.as_object_mut().unwrap().remove("fields");
+    assert_eq!(hec(&entry(false), options())[0], expected);
+
+    let mut out = Vec::new();
+    let made = entry(true);
+    JsonLines::new().encode(&made, &made.records()[0], &mut out);
+    let line: Value = serde_json::from_slice(&out).unwrap();
+    let found = [
+        "app", "proc_id", "severity", "facility", "message", "format",
+    ];
+    let found = found.map(|name| line[name].as_str().unwrap_or_default());
+    let expected = [
+        "nginx",
+        "12",
+        "warning",
+        "daemon",
+        "it \"stopped\"",
+        "journal",
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(line["fields"], json!({ "_PID": "12", "X": ["a", "b"] }));
+    assert_eq!(line.get("sdata"), None);
+}
+
 /// SC4S's words, and what it takes a record without a PRI for.
 #[test]
 fn facilities_have_the_names_that_sc4s_gives_them() {

@@ -1,7 +1,7 @@
 //! Body: objects one after the other, or in an array, whatever the cuts between reads.
 
 use super::envelope::{Envelope, EnvelopeFault, EnvelopeStop, envelope};
-use super::json;
+use crate::json;
 
 /// Next step through a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,7 +2,7 @@
 
 use inrush_event::{Span, Timestamp};
 
-use super::json::{self, JsonStop, RawText};
+use crate::json::{self, JsonStop, RawText};
 
 /// Text of a string in an envelope.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -17,7 +17,7 @@ impl EnvelopeText {
     fn of(raw: RawText) -> Self {
         Self {
             span: Span::new(raw.start, raw.end),
-            escaped: raw.escaped,
+            escaped: raw.escaped(),
         }
     }
 
@@ -133,7 +133,7 @@ pub(super) fn envelope(bytes: &[u8], at: usize) -> Result<Envelope, EnvelopeStop
             Some(text) => text.end + 1,
             None => json::skip_value(bytes, value)?,
         };
-        let read = match name_of(bytes, key).as_ref() {
+        let read = match key.resolved(bytes).as_ref() {
             b"event" => {
                 found.event = match text {
                     Some(text) => EventValue::Text(EnvelopeText::of(text)),
@@ -175,19 +175,6 @@ pub(super) fn envelope(bytes: &[u8], at: usize) -> Result<Envelope, EnvelopeStop
             Err(EnvelopeStop::Fault(EnvelopeFault::EventBlank))
         }
         _ => Ok(found),
-    }
-}
-
-/// The name of a key, its escapes resolved.
-fn name_of(bytes: &[u8], key: RawText) -> std::borrow::Cow<'_, [u8]> {
-    let raw = &bytes[key.start..key.end];
-    match key.escaped {
-        false => raw.into(),
-        true => {
-            let mut name = Vec::new();
-            json::unescape(raw, &mut name);
-            name.into()
-        }
     }
 }
 
@@ -262,7 +249,7 @@ fn fields(bytes: &[u8], at: usize) -> Result<bool, EnvelopeFault> {
     while bytes[key_at] != b'}' {
         let key = json::text(bytes, key_at).map_err(whole)?;
         let value = json::value_of(bytes, key).map_err(whole)?;
-        metric |= name_of(bytes, key).starts_with(b"metric_name");
+        metric |= key.resolved(bytes).starts_with(b"metric_name");
         match bytes[value] {
             b'[' if is_list(bytes, value) => {}
             b'{' | b'[' | b'n' => return Err(EnvelopeFault::Fields),

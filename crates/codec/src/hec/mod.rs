@@ -19,7 +19,6 @@
 mod answer;
 mod body;
 mod envelope;
-mod json;
 #[cfg(test)]
 mod tests;
 

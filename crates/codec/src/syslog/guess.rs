@@ -36,8 +36,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use inrush_event::{Anomalies, Record, Timestamp};
 
-use super::time::SECOND_NS;
 use super::zone::Zone;
+use crate::rfc3339::SECOND_NS;
 pub use kept::KeptGuess;
 use kept::SenderIdentity;
 

@@ -17,6 +17,7 @@ use inrush_event::{Anomalies, Format, Record, Span};
 
 use super::scan::{digit_count, is_ipv6_like, is_name, skip_spaces, tag_len, word_end};
 use super::time::{ParsedTimestamp, ReadZone, TimestampParser, epoch, spaced_zone};
+use crate::rfc3339::offset_minutes;
 
 /// Bytes that RFC 1035 allows for a host name; longer ones are kept and flagged.
 const HOST_BYTES_MAX: usize = 255;
@@ -242,7 +243,7 @@ fn after_time(
 fn attached_or_spaced_zone(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
     match bytes.get(at)? {
         b' ' => spaced_zone(bytes, at),
-        b'Z' | b'+' | b'-' => super::time::offset_minutes(bytes, at)
+        b'Z' | b'+' | b'-' => offset_minutes(bytes, at)
             .filter(|(_, end)| matches!(bytes.get(*end), None | Some(b' ' | b':'))),
         _ => None,
     }

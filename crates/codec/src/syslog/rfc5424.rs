@@ -3,7 +3,8 @@
 use inrush_event::{Anomalies, Format, Record, SdataCursor, Span};
 
 use super::scan::{digit_count, skip_spaces, word_end};
-use super::time::{TimestampParser, looks_like_iso};
+use super::time::TimestampParser;
+use crate::rfc3339::looks_like_iso;
 
 // Bytes that RFC 5424 section 6 allows for each field; longer ones are kept and flagged.
 const HOST_BYTES_MAX: usize = 255;

@@ -14,13 +14,11 @@ use inrush_event::{Anomalies, Record, Timestamp, abbreviation_minutes};
 
 use super::scan::digit_count;
 use super::zone::Zone;
+use crate::rfc3339::{
+    DAY_SECONDS, DAYS_TO_1970, ISO_BYTES, SECOND_NS, day_number, digits, fraction, iso_prefix,
+    offset_minutes, time_of_day,
+};
 
-/// Nanoseconds of a second.
-pub(super) const SECOND_NS: i64 = 1_000_000_000;
-const DAY_SECONDS: i64 = 86_400;
-
-/// `YYYY-MM-DDTHH:MM:SS`.
-const ISO_BYTES: usize = 19;
 /// `Mmm dd HH:MM:SS`.
 const BSD_BYTES: usize = 15;
 
@@ -265,36 +263,6 @@ pub(super) fn epoch(bytes: &[u8], at: usize) -> Option<ParsedTimestamp> {
     (bytes.get(end) == Some(&b' ')).then_some(reading)
 }
 
-/// True if `bytes` at `at` have the shape `dddd-dd-dd`.
-pub(super) fn looks_like_iso(bytes: &[u8], at: usize) -> bool {
-    let date = bytes.get(at..).and_then(<[u8]>::first_chunk::<10>);
-    date.is_some_and(|d| {
-        d[4] == b'-'
-            && d[7] == b'-'
-            && [0, 1, 2, 3, 5, 6, 8, 9]
-                .iter()
-                .all(|&i| d[i].is_ascii_digit())
-    })
-}
-
-/// `Z`, `+02:00`, `+0200` or `+02`, as minutes east of UTC, and the offset after it.
-#[inline]
-pub(super) fn offset_minutes(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
-    let sign = match bytes.get(at)? {
-        b'Z' | b'z' => return Some((0, at + 1)),
-        b'+' => 1,
-        b'-' => -1,
-        _ => return None,
-    };
-    let hours = digits(bytes, at + 1, 2).filter(|&hours| hours < 24)?;
-    let colon = usize::from(bytes.get(at + 3) == Some(&b':'));
-    let (minutes, end) = match digits(bytes, at + 3 + colon, 2) {
-        Some(minutes) => (minutes, at + 5 + colon),
-        None => (0, at + 3),
-    };
-    (minutes < 60).then_some((sign * (hours * 60 + minutes) as i16, end))
-}
-
 /// A zone set off from its time by a space: an abbreviation that is known, or an offset.
 /// `at` is that of the space; a space, a colon or the end must follow.
 #[inline]
@@ -314,78 +282,6 @@ pub(super) fn spaced_zone(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
         _ => return None,
     };
     matches!(bytes.get(end), None | Some(b' ' | b':')).then_some((minutes, end))
-}
-
-/// Nanoseconds of a `.123` or `,123` at `at`, and the offset after it.
-#[inline]
-fn fraction(bytes: &[u8], at: usize) -> (i64, usize) {
-    const SCALE: [i64; 10] = [
-        SECOND_NS,
-        100_000_000,
-        10_000_000,
-        1_000_000,
-        100_000,
-        10_000,
-        1_000,
-        100,
-        10,
-        1,
-    ];
-    if !matches!(bytes.get(at), Some(b'.' | b',')) {
-        return (0, at);
-    }
-    let mut nanos = 0;
-    let mut end = at + 1;
-    while let Some(byte @ b'0'..=b'9') = bytes.get(end) {
-        if end - at <= 9 {
-            nanos = nanos * 10 + i64::from(byte - b'0');
-        }
-        end += 1;
-    }
-    match end - at - 1 {
-        0 => (0, at),
-        digits => (nanos * SCALE[digits.min(9)], end),
-    }
-}
-
-/// The number that exactly `count` digits at `at` write.
-#[inline]
-fn digits(bytes: &[u8], at: usize, count: usize) -> Option<i64> {
-    let mut value = 0;
-    for &byte in bytes.get(at..at + count)? {
-        if !byte.is_ascii_digit() {
-            return None;
-        }
-        value = value * 10 + i64::from(byte - b'0');
-    }
-    Some(value)
-}
-
-/// Seconds since 1970 of an ISO prefix: `None` if it has not the shape, `Some(None)` if it has
-/// and is no date.
-fn iso_prefix(prefix: &[u8; ISO_BYTES]) -> Option<Option<i64>> {
-    if prefix[4] != b'-' || prefix[7] != b'-' || !matches!(prefix[10], b'T' | b't' | b' ') {
-        return None;
-    }
-    let time_of_day = time_of_day(prefix, 11)?;
-    let (year, month) = (digits(prefix, 0, 4)?, digits(prefix, 5, 2)?);
-    let day = digits(prefix, 8, 2)?;
-    Some(
-        day_number(year, month, day)
-            .zip(time_of_day)
-            .map(|(days, s)| days * DAY_SECONDS + s),
-    )
-}
-
-/// Seconds of `HH:MM:SS` at `at`: `None` if it has not the shape, `Some(None)` if it is no time.
-fn time_of_day(bytes: &[u8], at: usize) -> Option<Option<i64>> {
-    if bytes.get(at + 2) != Some(&b':') || bytes.get(at + 5) != Some(&b':') {
-        return None;
-    }
-    let (hour, minute) = (digits(bytes, at, 2)?, digits(bytes, at + 3, 2)?);
-    let second = digits(bytes, at + 6, 2)?;
-    let valid = hour < 24 && minute < 60 && second <= 60;
-    Some(valid.then_some(hour * 3600 + minute * 60 + second))
 }
 
 /// A date of the form `Mmm dd [yyyy] HH:MM:SS`.
@@ -511,30 +407,6 @@ fn month(name: &[u8]) -> Option<i64> {
         .position(|month| month.eq_ignore_ascii_case(name))?;
     Some(index as i64 + 1)
 }
-
-/// Days since 1970-01-01 in the Gregorian calendar, carried on before its introduction; `None` if
-/// the month has no such day.
-fn day_number(year: i64, month: i64, day: i64) -> Option<i64> {
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days = match month {
-        2 => 28 + i64::from(leap),
-        4 | 6 | 9 | 11 => 30,
-        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-        _ => return None,
-    };
-    if !(1..=days).contains(&day) {
-        return None;
-    }
-    // Years begin in March, so that the leap day is the last of its year: a year's days before
-    // a month are then (153 × month + 2) / 5.
-    let year = if month <= 2 { year - 1 } else { year };
-    let month = (month + 9) % 12;
-    let before_year = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    Some(before_year + (153 * month + 2) / 5 + day - 1 - DAYS_TO_1970)
-}
-
-/// Days from 0000-03-01 to 1970-01-01.
-const DAYS_TO_1970: i64 = 719_468;
 
 /// The year of a day given in days since 1970.
 fn year_of(day: i64) -> i64 {

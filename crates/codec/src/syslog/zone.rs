@@ -129,7 +129,7 @@ fn civil(local: i64) -> Option<DateTime> {
 
 /// `+02:00`, `-0330` or `+2`.
 fn fixed(text: &[u8]) -> Option<TimeZone> {
-    let (minutes, end) = super::time::offset_minutes(text, 0)?;
+    let (minutes, end) = crate::rfc3339::offset_minutes(text, 0)?;
     if end != text.len() {
         return None;
     }

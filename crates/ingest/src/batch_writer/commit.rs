@@ -19,6 +19,7 @@ impl BatchWriter {
         self.post_empty(&mut open);
         self.post_held(&mut open);
         self.post_filtered(&mut open);
+        self.take_positions(&mut open);
         let OpenBatch {
             builder,
             tally,
@@ -38,6 +39,7 @@ impl BatchWriter {
                 self.source.note_senders(now.wall, &batch, &tally.peers);
                 note(&self.source, tally.anomalies);
             }
+            self.let_positions_go(now);
             return;
         }
         let batch = builder.freeze(self.source.next_sequence());
@@ -53,7 +55,7 @@ impl BatchWriter {
             true => now.instant.saturating_duration_since(*since),
             false => Duration::ZERO,
         };
-        self.hand_over(batches, gathered, tally);
+        self.hand_over(batches, gathered, tally, now);
     }
 
     /// Counts what had not a byte.
@@ -86,7 +88,18 @@ impl BatchWriter {
     }
 
     /// Appends the batches to the queue, and has their senders answered.
-    fn hand_over(&mut self, batches: Vec<Batch>, gathered: Duration, tally: &mut BatchTally) {
+    fn hand_over(
+        &mut self,
+        mut batches: Vec<Batch>,
+        gathered: Duration,
+        tally: &mut BatchTally,
+        now: Now,
+    ) {
+        let positions = self.positions_to_go(now);
+        if let (Some(positions), Some(last)) = (&positions, batches.last_mut()) {
+            // Durable last: then all of them are.
+            last.carry(positions);
+        }
         let mut outcome = None;
         let last = batches.len().saturating_sub(1);
         for (at, batch) in batches.into_iter().enumerate() {
@@ -98,6 +111,11 @@ impl BatchWriter {
                 admitted: self.admitted,
             };
             let appended = self.append(batch, terms, tally);
+            if let (true, Err(AppendError::Full), Some(refused)) =
+                (at == last, appended, &positions)
+            {
+                self.take_back_positions(refused, now);
+            }
             // Who waits for an answer is told of the last batch, which is durable last, unless one
             // of them was refused.
             if appended.is_err() || !matches!(outcome, Some(Err(_))) {

@@ -109,6 +109,8 @@ pub(super) struct NamedClasses {
     seen: bool,
     /// Batch of the last event that packs are asked about.
     asked: Option<u64>,
+    /// The class of the last event whose source made it, in this batch.
+    made: Option<(Arc<ClassInfo>, ClassId)>,
     /// Classes without names, for events that have them with them: one for each product.
     bare: Vec<Arc<ClassInfo>>,
 }
@@ -118,12 +120,30 @@ impl NamedClasses {
     pub(super) fn begin(&mut self) {
         self.batch += 1;
         self.last = None;
+        self.made = None;
     }
 
     /// True if there are decoded events, and packs were asked about none of the last batches.
     pub(super) fn are_final(&self) -> bool {
         let is_recent = |asked: u64| self.batch - asked <= ASKED_BATCHES;
         self.seen && !self.asked.is_some_and(is_recent)
+    }
+
+    /// The number of a class that the source has made.
+    #[inline]
+    fn made(&mut self, class: &Arc<ClassInfo>, classes: &mut ClassList) -> ClassId {
+        if let Some((known, id)) = &self.made
+            && Arc::ptr_eq(known, class)
+        {
+            return *id;
+        }
+        self.seen = true;
+        if !class.is_final() {
+            self.asked = Some(self.batch);
+        }
+        let id = classes.number(class);
+        self.made = Some((Arc::clone(class), id));
+        id
     }
 
     /// The class of these names; `None` if the batch has no room for another.
@@ -324,29 +344,39 @@ impl FrameIntake<'_> {
         self.put(frame, false, names, fill);
     }
 
+    /// Takes an event whose class its source has made, such as that of a container. It is parsed
+    /// where packs are asked about it; `fill` says the rest.
+    #[inline]
+    pub fn take_classed(
+        &mut self,
+        frame: Frame,
+        class: &Arc<ClassInfo>,
+        fill: impl FnOnce(DecodedEvent<'_>),
+    ) {
+        let id = self.named.made(class, self.classes);
+        let name = |event: DecodedEvent<'_>| {
+            event.record.class = id;
+            fill(event);
+        };
+        self.put_as(frame, !class.is_final(), name);
+    }
+
     #[inline]
     fn put(
         &mut self,
-        Frame { span, anomalies }: Frame,
+        frame: Frame,
         parses: bool,
         names: DecodedNames<'_>,
         fill: impl FnOnce(DecodedEvent<'_>),
     ) {
-        let FrameOrigin { ip, peer, received } = self.from;
-        let mut record = Record::unparsed(span, received, peer, anomalies);
-        if parses && !self.lends {
-            self.processor.parse(self.arena, &mut record, ip);
-        }
-        let number = (self.records.len() + self.decoded.len()) as u32;
-        let mut event = DecodedEvent {
-            record: &mut record,
-            texts: self.texts,
-            number,
+        let id = self.named.id(names, self.classes);
+        let bare = match id {
+            Some(id) => id,
+            None => self.named.bare(names, self.classes),
         };
-        match self.named.id(names, self.classes) {
-            Some(id) => event.record.class = id,
-            None => {
-                event.record.class = self.named.bare(names, self.classes);
+        let name = |mut event: DecodedEvent<'_>| {
+            event.record.class = bare;
+            if id.is_none() {
                 event.append(AppendedPart::Extra, |out| {
                     for (key, name) in names.all() {
                         if !name.is_empty() {
@@ -355,7 +385,29 @@ impl FrameIntake<'_> {
                     }
                 });
             }
+            fill(event);
+        };
+        self.put_as(frame, parses, name);
+    }
+
+    #[inline]
+    fn put_as(
+        &mut self,
+        Frame { span, anomalies }: Frame,
+        parses: bool,
+        fill: impl FnOnce(DecodedEvent<'_>),
+    ) {
+        let FrameOrigin { ip, peer, received } = self.from;
+        let mut record = Record::unparsed(span, received, peer, anomalies);
+        if parses && !self.lends {
+            self.processor.parse(self.arena, &mut record, ip);
         }
+        let number = (self.records.len() + self.decoded.len()) as u32;
+        let event = DecodedEvent {
+            record: &mut record,
+            texts: self.texts,
+            number,
+        };
         fill(event);
         self.events += 1;
         self.bytes += u64::from(record.raw.len);

@@ -115,6 +115,7 @@ impl BatchWriter {
         self.groups.end_all();
         self.ripen(now);
         self.flush(now);
+        self.settle_positions(now);
     }
 
     /// Counts the parts beyond the first of what was put together, if no batch does: its events

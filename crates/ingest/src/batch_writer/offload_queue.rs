@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use inrush_event::limits;
+use inrush_event::{PositionList, limits};
 
 use super::acks::{AckRange, AppendOutcome};
 use super::offload::{BatchTask, FinishedBatch};
@@ -54,6 +54,8 @@ struct OffloadedBatch {
     acks: Vec<AckRange>,
     /// Those that are owed for what came behind it and has no event: the ends of requests.
     behind: Vec<AckRange>,
+    /// Positions of streams that were noted behind it.
+    positions: PositionList,
 }
 
 /// Batches that a filler has elsewhere, and the size of the next ones.
@@ -124,6 +126,11 @@ impl OffloadQueue {
     fn waiting(&self) -> usize {
         let waits = |sent: &&OffloadedBatch| sent.slot.waits();
         self.slots.iter().filter(waits).count()
+    }
+
+    /// True if a batch is away.
+    pub(super) fn is_waited_for(&self) -> bool {
+        !self.slots.is_empty()
     }
 
     /// True if so many batches are unfinished, two for each core, that no more are wanted. What is
@@ -204,7 +211,11 @@ impl BatchWriter {
                 // The answers to what came before are not known yet.
                 last.behind.append(&mut self.owed.take_open());
             }
-            let open = self.take_open();
+            let mut open = self.take_open();
+            if let Some(last) = self.away.slots.back_mut() {
+                // Nor have its events gone into the log.
+                last.positions.append(open.builder.take_positions());
+            }
             self.begin(0);
             self.pass_on(open, now);
             return self.choose(now);
@@ -228,6 +239,7 @@ impl BatchWriter {
             blocked: self.blocked,
             acks: self.owed.take_open(),
             behind: Vec::new(),
+            positions: PositionList::default(),
         });
         if !self.away.pool.submit(&slot) {
             self.finish_own();
@@ -258,12 +270,19 @@ impl BatchWriter {
             if sent.at.elapsed() > LATE + blocked {
                 self.source.shared_late.add(1);
             }
-            let Some(OffloadedBatch { acks, behind, .. }) = self.away.slots.pop_front() else {
+            let Some(sent) = self.away.slots.pop_front() else {
                 break;
             };
+            let OffloadedBatch {
+                acks,
+                behind,
+                positions,
+                ..
+            } = sent;
             // Those of the open batch are not for this one.
             let open = self.owed.replace_open(acks);
             self.take_back(*studied, now);
+            self.wait_for_batch(positions);
             self.owed.replace_open(behind);
             self.owed.hand(AppendOutcome::Nothing);
             self.owed.replace_open(open);

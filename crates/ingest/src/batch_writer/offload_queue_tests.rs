@@ -12,7 +12,7 @@ use super::*;
 
 /// One thing that happens to a worker.
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     /// So many events of a sender: plain ones, some that a rule takes out, parts of events.
     Read { sender: u8, kind: u8, times: usize },
     /// Time passes, and what is due is handed on.
@@ -25,7 +25,7 @@ enum Step {
     Reload,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let read = (1u8..4, 0u8..12, 1usize..200);
     let read = read.prop_map(|(sender, kind, times)| Step::Read {
         sender,
@@ -55,7 +55,7 @@ struct Outcome {
 }
 
 /// A message of the kind: 0 and 1 are parts of events, 2 is taken out by a rule, 3 is not syslog.
-fn text(kind: u8, number: u64) -> String {
+pub(super) fn text(kind: u8, number: u64) -> String {
     match kind {
         0 | 1 => format!(
             "<181>May  6 07:08:09 psn1 CISE_RADIUS_Accounting {:010} 3 {} Step={number},",

@@ -53,6 +53,13 @@ pub trait StreamDecoder {
         false
     }
 
+    /// Number of the stream and state from which a new process goes on
+    /// ([`BatchWriter::note_position`](super::BatchWriter::note_position)), for a source that reads
+    /// again what is in no durable batch. Asked after each step: what was taken lies before it.
+    fn position(&self) -> Option<(u64, Vec<u8>)> {
+        None
+    }
+
     /// Bytes of memory that answers take which the peer has not read.
     fn buffered_bytes(&self) -> usize {
         0

@@ -7,7 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use inrush_codec::SyslogOptions;
 use inrush_event::{
-    Batch, Delivery, Fate, Feed, FeedNext, Peer, Protocol, SourceInfo, SourceSnapshot, Timestamp,
+    Batch, Delivery, Fate, Feed, FeedNext, Peer, Protocol, SourceInfo, SourceSnapshot,
+    StreamPosition, Timestamp,
 };
 use inrush_queue::{DestinationFeed, Durability, QueueOptions};
 use inrush_transport::nodes::NumaNodes;
@@ -184,6 +185,39 @@ impl Bench {
         self.doors.log.durable_end()
     }
 
+    /// Notes that a stream was read up to a number.
+    pub(super) fn note(&mut self, stream: u64, number: u64) {
+        let state = number.to_le_bytes().to_vec();
+        self.filler.note_position(stream, state);
+    }
+
+    /// The batches that reached the queue since the last time: their texts, and the positions that
+    /// they carry.
+    pub(super) fn batches(&self) -> Vec<(Vec<String>, Vec<(u64, u64)>)> {
+        let mut batches = Vec::new();
+        while let FeedNext::Batch(Delivery {
+            position, batch, ..
+        }) = self.feed.next(Duration::ZERO)
+        {
+            let text = |record: &Record| String::from_utf8_lossy(batch.get(record.raw)).into();
+            let texts = batch.records().iter().map(text).collect();
+            batches.push((texts, numbers(batch.positions())));
+            let all = 0..batch.len() as u32;
+            self.feed.settle(position, all, Fate::Delivered);
+        }
+        batches
+    }
+
+    /// The positions of streams that are durable.
+    pub(super) fn positions(&self) -> Vec<(u64, u64)> {
+        numbers(&self.doors.log.positions("s"))
+    }
+
+    /// The queue takes nothing any more.
+    pub(super) fn close_queue(&self) {
+        self.doors.log.close();
+    }
+
     /// What reached the queue since the last time, in order: who sent it, and its text.
     pub(super) fn events(&self) -> Vec<(IpAddr, String)> {
         self.take_events(|batch, record| String::from_utf8_lossy(batch.get(record.raw)).into())
@@ -235,8 +269,15 @@ impl Bench {
     }
 }
 
-const NOISE: &str = "<13>May  6 07:08:09 h1 noise: x";
-const OTHER: &str = "<13>May  6 07:08:09 h1 other: x";
+fn numbers(positions: &[StreamPosition]) -> Vec<(u64, u64)> {
+    let number = |state: &[u8]| state.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    let each = positions.iter();
+    each.map(|one| (one.stream, number(&one.state).unwrap()))
+        .collect()
+}
+
+pub(super) const NOISE: &str = "<13>May  6 07:08:09 h1 noise: x";
+pub(super) const OTHER: &str = "<13>May  6 07:08:09 h1 other: x";
 
 #[test]
 fn what_was_filtered_before_a_reload_counts_by_the_rule_of_then() {

@@ -286,6 +286,18 @@ impl MultilineAssembler {
         self.ready.pop_front()
     }
 
+    /// Number of the last part that was taken; parts are counted.
+    pub fn last_part(&self) -> u64 {
+        self.serial
+    }
+
+    /// Number of the first part of the oldest group that waits, or has come out and was not taken.
+    pub fn first_part(&self) -> Option<u64> {
+        let waiting = self.by_due.keys().map(|due| due.1);
+        let ready = self.ready.iter().map(|ready| ready.group.due.1);
+        waiting.chain(ready).min()
+    }
+
     /// True if nothing waits, and nothing has come out.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.ready.is_empty()

@@ -24,9 +24,16 @@ pub(crate) const FLAG_ROUTED: u16 = 16;
 pub(crate) const FLAG_CLIENTS: u16 = 32;
 /// The names block lists origins that are no peers.
 pub(crate) const FLAG_ORIGINS: u16 = 64;
+/// The names block lists positions of the source's streams. Only in segments of version 4.
+pub(crate) const FLAG_POSITIONS: u16 = 128;
 /// Flags that this version understands; a frame with others is sound, but not for us to read.
-pub(crate) const FLAGS_KNOWN: u16 =
-    FLAG_ONLY | FLAG_NOTE | FLAG_CLASSES | FLAG_ROUTED | FLAG_CLIENTS | FLAG_ORIGINS;
+pub(crate) const FLAGS_KNOWN: u16 = FLAG_ONLY
+    | FLAG_NOTE
+    | FLAG_CLASSES
+    | FLAG_ROUTED
+    | FLAG_CLIENTS
+    | FLAG_ORIGINS
+    | FLAG_POSITIONS;
 
 /// Header of a frame, with the numbers of its batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +59,11 @@ impl FrameHeader {
     /// Number of the event after the last.
     pub(crate) fn end_event(&self) -> u64 {
         self.first_event.saturating_add(u64::from(self.events))
+    }
+
+    /// True if its names block lists positions of streams.
+    pub(crate) fn has_positions(&self) -> bool {
+        self.flags & FLAG_POSITIONS != 0
     }
 
     /// True if all of it lies before a place, told as position and event. A frame of a segment that

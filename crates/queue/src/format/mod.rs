@@ -11,6 +11,7 @@ mod classes;
 mod frame;
 mod note;
 mod payload;
+mod positions;
 mod segment;
 
 pub(crate) use frame::{
@@ -22,8 +23,11 @@ pub(crate) use payload::{
     PEER_BYTES, ROW_BYTES, SourceCache, decode as decode_payload, decode_note, decode_parts,
     encode_head, is_padded, payload_sum,
 };
+pub(crate) use positions::{
+    decode_positions, position_bytes, push as push_positions, take as take_positions,
+};
 pub(crate) use segment::{
-    HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader, VERSION as SEGMENT_VERSION,
+    HEADER_BYTES as SEGMENT_HEADER_BYTES, PLAIN_VERSION, SegmentHeader, VERSION as SEGMENT_VERSION,
 };
 
 /// Positions and numbers of events lie below: at a billion a second they last for a century, and

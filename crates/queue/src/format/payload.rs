@@ -24,10 +24,10 @@ use inrush_event::{
 
 use super::classes;
 use super::frame::{
-    FLAG_CLASSES, FLAG_CLIENTS, FLAG_NOTE, FLAG_ONLY, FLAG_ORIGINS, FLAG_ROUTED, FLAGS_KNOWN,
-    FrameHeader,
+    FLAG_CLASSES, FLAG_CLIENTS, FLAG_NOTE, FLAG_ONLY, FLAG_ORIGINS, FLAG_POSITIONS, FLAG_ROUTED,
+    FLAGS_KNOWN, FrameHeader,
 };
-use super::{FieldReader, FieldWriter, LogId, RefusalNote};
+use super::{FieldReader, FieldWriter, LogId, RefusalNote, positions};
 use crate::storage::BLOCK_BYTES;
 use crate::writer::PendingBatch;
 
@@ -42,12 +42,13 @@ const CLIENT_BYTES_MIN: usize = 8;
 const ORIGIN_BYTES_MIN: usize = 13;
 
 /// Formats and protocols by their number on disk, which never changes; new ones are added behind.
-const FORMATS: [Format; 5] = [
+const FORMATS: [Format; 6] = [
     Format::Unparsed,
     Format::Rfc3164,
     Format::Cisco,
     Format::Rfc5424,
     Format::Hec,
+    Format::Journal,
 ];
 const PROTOCOLS: [Protocol; 7] = [
     Protocol::Udp,
@@ -138,7 +139,8 @@ fn flags(batch: &Batch, note: Option<&RefusalNote>) -> u16 {
     let others = batch.origins().iter().any(|origin| origin.peer().is_none());
     let origins = if others { FLAG_ORIGINS } else { 0 };
     let clients = if named { FLAG_CLIENTS } else { 0 };
-    only | classes | routed | clients | origins | note.map_or(0, |_| FLAG_NOTE)
+    let places = batch.shared_positions().map_or(0, |_| FLAG_POSITIONS);
+    only | classes | routed | clients | origins | places | note.map_or(0, |_| FLAG_NOTE)
 }
 
 /// Bytes of a row in a frame with these flags.
@@ -160,6 +162,10 @@ fn push_names(batch: &Batch, note: Option<&RefusalNote>, flags: u16, out: &mut V
     out.extend_from_slice(&batch.sequence().to_le_bytes());
     for text in [&source.name, &source.index, &source.sourcetype] {
         push_text(text, out);
+    }
+    if flags & FLAG_POSITIONS != 0 {
+        let places = batch.positions().iter();
+        positions::push(places.map(|one| (one.stream, &*one.state)), out);
     }
     if let Some(only) = batch.only() {
         push_text(only, out);
@@ -347,6 +353,10 @@ pub(crate) fn decode_parts(
         sourcetype: text(&mut fields)?,
     };
     let flags = header.flags;
+    if_flagged(flags, FLAG_POSITIONS, || {
+        // For the next process, and for no destination.
+        positions::take(&mut fields, |_, _| ())
+    })?;
     let only = if_flagged(flags, FLAG_ONLY, || text(&mut fields).map(Some))?;
     if_flagged(flags, FLAG_NOTE, || {
         RefusalNote::take(&mut fields).map(|_| ())
@@ -397,10 +407,14 @@ pub(crate) fn decode_note(header: &FrameHeader, payload: &[u8]) -> Option<Refusa
     }
     let mut fields = FieldReader(payload.get(..header.names_bytes as usize)?);
     let _sequence = fields.u64();
-    // source, index, sourcetype, destination
-    for _ in 0..4 {
+    // source, index, sourcetype
+    for _ in 0..3 {
         text(&mut fields)?;
     }
+    if_flagged(header.flags, FLAG_POSITIONS, || {
+        positions::take(&mut fields, |_, _| ())
+    })?;
+    let _destination = text(&mut fields)?;
     RefusalNote::take(&mut fields)
 }
 

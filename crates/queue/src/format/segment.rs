@@ -6,15 +6,19 @@ use super::{FieldReader, FieldWriter, LogId, NUMBERS_END};
 
 pub(crate) const HEADER_BYTES: usize = 72;
 const MAGIC: [u8; 8] = *b"INRUSHQ\n";
-/// Version that is written; those before are read as well. Version 1 had peers for the only
-/// origins, version 2 had no HTTP.
-pub(crate) const VERSION: u16 = 3;
+/// Newest version; those before are read as well. Version 1 had peers for the only origins, version
+/// 2 had no HTTP, version 3 no positions.
+pub(crate) const VERSION: u16 = 4;
+/// Version of a segment in which no frame has positions: older versions of Inrush read it.
+pub(crate) const PLAIN_VERSION: u16 = 3;
 /// Bytes that mean the same in every version: magic, checksum, version, length, identity.
 const COMMON_BYTES: usize = 32;
 
 /// Header of a segment file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
+    /// Version of the format that its frames are of.
+    pub(crate) version: u16,
     pub(crate) log: LogId,
     /// Counts the segments of the log; decides over the order, whatever the file is called.
     pub(crate) serial: u64,
@@ -29,6 +33,11 @@ pub(crate) struct SegmentHeader {
 }
 
 impl SegmentHeader {
+    /// True if frames of it may have positions.
+    pub(crate) fn has_positions(&self) -> bool {
+        self.version > PLAIN_VERSION
+    }
+
     /// Position and event with which it begins.
     pub(crate) fn base(&self) -> (u64, u64) {
         (self.base_position, self.base_event)
@@ -38,7 +47,7 @@ impl SegmentHeader {
         FieldWriter::<HEADER_BYTES>::new()
             .put(&MAGIC)
             .u32(0)
-            .u16(VERSION)
+            .u16(self.version)
             .u16(HEADER_BYTES as u16)
             .put(&self.log.0)
             .u64(self.serial)
@@ -70,6 +79,7 @@ impl SegmentHeader {
         let sum = fields.u32();
         let (version, length) = (fields.u16(), fields.u16());
         let header = Self {
+            version,
             log: LogId(fields.bytes()),
             serial: fields.u64(),
             base_position: fields.u64(),

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use inrush_event::{
     CutReason, DestinationSnapshot, DropReason, LedgerSnapshot, RefuseReason, RejectReason,
+    UpstreamLoss,
 };
 use inrush_host::{HostLoss, HostReading};
 use inrush_pipeline::topology::RunningSource;
@@ -134,6 +135,9 @@ pub(super) fn rows(
         ));
     }
     for (name, row) in &ledger.sources {
+        if !row.lost_upstream.is_empty() {
+            by_reason(&mut rows, name, LOST_UPSTREAM, &row.lost_upstream);
+        }
         by_reason(&mut rows, name, "rejected", &row.rejected);
         if !row.cut_bytes.is_empty() {
             by_reason(&mut rows, name, CUT_BYTES, &row.cut_bytes);
@@ -157,6 +161,7 @@ const TOO_MANY: &str = "Connections that were refused because `stream.max_connec
 const OVERSIZE: &str = "Events of which the end was cut off: raise `max_message_bytes`.";
 const CUT: &str = "Datagrams of which the end was cut off: raise `max_message_bytes`.";
 const CUT_BYTES: &str = "cut_bytes";
+const LOST_UPSTREAM: &str = "lost_upstream";
 const FILTERED: &str = "Events that this rule of the configuration takes out, as it was told to.";
 
 fn of_host(loss: &HostLoss, time_squeeze: u64) -> LossCounter {
@@ -194,6 +199,7 @@ fn by_reason(rows: &mut Vec<LossCounter>, name: &str, what: &str, counts: &BTree
     let place = match what {
         "quarantined" => LossStage::Destination,
         CUT_BYTES => LossStage::Frame,
+        LOST_UPSTREAM => LossStage::Socket,
         _ => LossStage::Queue,
     };
     if counts.is_empty() {
@@ -260,6 +266,10 @@ fn meaning(what: &str, reason: &str) -> &'static str {
             .find(|one| one.name() == reason)
             .map(|one| one.describe()),
         CUT_BYTES => CutReason::ALL
+            .iter()
+            .find(|one| one.name() == reason)
+            .map(|one| one.describe()),
+        LOST_UPSTREAM => UpstreamLoss::ALL
             .iter()
             .find(|one| one.name() == reason)
             .map(|one| one.describe()),

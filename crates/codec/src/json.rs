@@ -1,14 +1,16 @@
 //! JSON (RFC 8259) as it is skipped: where a value ends, and that it is one.
 
+use std::borrow::Cow;
+
 use inrush_event::SimdBlock;
 
-/// Levels of arrays and objects in a value of an envelope at most: with the envelope 127, which is
-/// where `serde_json` ends too.
+/// Levels of arrays and objects in a value of an object at most: with the object itself 127, which
+/// is where `serde_json` ends too.
 const DEPTH_MAX: u32 = 126;
 
 /// Reason why a value has no end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum JsonStop {
+pub(crate) enum JsonStop {
     /// The bytes end before it.
     Incomplete,
     /// It is no JSON, or nested too deep.
@@ -17,18 +19,39 @@ pub(super) enum JsonStop {
 
 /// A text of a JSON string, without its quotes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct RawText {
+pub(crate) struct RawText {
     /// Offset of its first byte.
-    pub(super) start: usize,
+    pub(crate) start: usize,
     /// Offset of the closing quote.
-    pub(super) end: usize,
-    /// True if it has escapes.
-    pub(super) escaped: bool,
+    pub(crate) end: usize,
+    /// Offset of its first escape; that of the closing quote if it has none.
+    pub(crate) escape: usize,
+}
+
+impl RawText {
+    /// True if it has escapes, so that its bytes are not the text yet.
+    #[inline]
+    pub(crate) fn escaped(self) -> bool {
+        self.escape < self.end
+    }
+
+    /// The text, its escapes resolved.
+    pub(crate) fn resolved(self, bytes: &[u8]) -> Cow<'_, [u8]> {
+        let raw = &bytes[self.start..self.end];
+        match self.escaped() {
+            false => raw.into(),
+            true => {
+                let mut text = Vec::new();
+                unescape(raw, &mut text);
+                text.into()
+            }
+        }
+    }
 }
 
 /// Offset of the first byte from `at` on that is no white space.
 #[inline]
-pub(super) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
+pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\n' | b'\r' | b'\t') = bytes.get(at) {
         at += 1;
     }
@@ -37,7 +60,7 @@ pub(super) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
 
 /// Offset after the value that begins at `at`. A number that touches the end of the bytes may go
 /// on, and counts as incomplete.
-pub(super) fn skip_value(bytes: &[u8], at: usize) -> Result<usize, JsonStop> {
+pub(crate) fn skip_value(bytes: &[u8], at: usize) -> Result<usize, JsonStop> {
     let mut nest = JsonNesting::default();
     let mut at = at;
     loop {
@@ -127,7 +150,7 @@ fn skip_key(bytes: &[u8], at: usize) -> Result<usize, JsonStop> {
 
 /// Offset of the value behind a key.
 #[inline]
-pub(super) fn value_of(bytes: &[u8], key: RawText) -> Result<usize, JsonStop> {
+pub(crate) fn value_of(bytes: &[u8], key: RawText) -> Result<usize, JsonStop> {
     let colon = skip_space(bytes, key.end + 1);
     match bytes.get(colon) {
         Some(b':') => Ok(skip_space(bytes, colon + 1)),
@@ -139,14 +162,14 @@ pub(super) fn value_of(bytes: &[u8], key: RawText) -> Result<usize, JsonStop> {
 /// The string that begins with the quote at `at`. Bytes that are no UTF-8 and halves of surrogate
 /// pairs are left to who reads the text.
 #[inline]
-pub(super) fn text(bytes: &[u8], at: usize) -> Result<RawText, JsonStop> {
+pub(crate) fn text(bytes: &[u8], at: usize) -> Result<RawText, JsonStop> {
     match bytes.get(at) {
         Some(b'"') => {}
         Some(_) => return Err(JsonStop::Invalid),
         None => return Err(JsonStop::Incomplete),
     }
     let start = at + 1;
-    let mut escaped = false;
+    let mut escape = usize::MAX;
     let mut block_at = start;
     while block_at < bytes.len() {
         let block = SimdBlock::at(bytes, block_at);
@@ -162,13 +185,13 @@ pub(super) fn text(bytes: &[u8], at: usize) -> Result<RawText, JsonStop> {
                     return Ok(RawText {
                         start,
                         end,
-                        escaped,
+                        escape: escape.min(end),
                     });
                 }
                 b'\\' => {}
                 _ => return Err(JsonStop::Invalid),
             }
-            escaped = true;
+            escape = escape.min(end);
             let used = skip_escape(bytes, end)? - block_at;
             if used >= SimdBlock::BYTES {
                 break used;
@@ -236,18 +259,24 @@ fn number(bytes: &[u8], at: usize) -> Result<usize, JsonStop> {
 
 /// Appends the text of a JSON string, its escapes resolved. Half of a surrogate pair has no text,
 /// and stays as it was written.
-pub(super) fn unescape(raw: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn unescape(raw: &[u8], out: &mut Vec<u8>) {
+    unescape_each(raw, |part| out.extend_from_slice(part));
+}
+
+/// Hands the same text to `part`, part by part.
+#[inline]
+pub(crate) fn unescape_each(raw: &[u8], mut part: impl FnMut(&[u8])) {
     let mut rest = raw;
     while let Some(at) = memchr::memchr(b'\\', rest) {
-        out.extend_from_slice(&rest[..at]);
+        part(&rest[..at]);
         let (text, used) = escaped_char(&rest[at..]);
         match text {
-            Some(text) => out.extend_from_slice(text.encode_utf8(&mut [0; 4]).as_bytes()),
-            None => out.extend_from_slice(&rest[at..at + used]),
+            Some(text) => part(text.encode_utf8(&mut [0; 4]).as_bytes()),
+            None => part(&rest[at..at + used]),
         }
         rest = &rest[at + used..];
     }
-    out.extend_from_slice(rest);
+    part(rest);
 }
 
 /// The character of the escape that `raw` begins with, and the bytes that it takes.
