@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::file::options::FileSource;
+use crate::journald::options::JournaldSource;
 #[cfg(feature = "made_up")]
 use crate::made_up::options::MadeUpSource;
 use crate::options::SourceOptions;
@@ -52,6 +54,10 @@ source_types! {
     Syslog(SyslogSource),
     /// An HTTP Event Collector, as Splunk's clients speak to it.
     SplunkHec(SplunkHecSource),
+    /// Files that other programs write: logs of a host and of its containers.
+    File(FileSource),
+    /// The journal of systemd.
+    Journald(JournaldSource),
     /// Records that are made up, for tests.
     #[cfg(feature = "made_up")]
     #[serde(skip)]

@@ -1,0 +1,73 @@
+//! Counts of a file source: what rotation, truncation and damage have cost, and the files now.
+
+use std::sync::Arc;
+
+use inrush_codec::container::JoinEnd;
+use inrush_event::{Counter, Metric, MetricsPage};
+
+/// Reasons that an event is ended before its last piece.
+const FLUSHED: [JoinEnd; 4] = [JoinEnd::Size, JoinEnd::Age, JoinEnd::Ended, JoinEnd::Memory];
+
+/// Counts of a source.
+#[derive(Default, Debug)]
+pub(super) struct FileCounts {
+    /// Bytes read.
+    pub(super) read_bytes: Counter,
+    /// Files that are open.
+    pub(super) open_files: Counter,
+    /// Files that are polled, since the kernel does not report their changes.
+    pub(super) polled_files: Counter,
+    /// Generations that were opened behind another one of their log.
+    pub(super) rotations: Counter,
+    /// Bytes that were deleted before they could be read.
+    pub(super) rotated_away_unread_bytes: Counter,
+    /// Files that became shorter than what was read of them.
+    pub(super) truncated: Counter,
+    /// Files whose place was taken by another one.
+    pub(super) inode_reused: Counter,
+    /// Runs of zero bytes that were skipped.
+    pub(super) holes_skipped: Counter,
+    /// Lines that were cut.
+    pub(super) lines_cut: Counter,
+    /// Lines that are not in the form of their file.
+    pub(super) malformed_lines: Counter,
+    /// Files that could not be opened or read.
+    pub(super) failed_files: Counter,
+    flushed: [Counter; 4],
+}
+
+impl FileCounts {
+    /// Counts an event that was ended before its last piece came.
+    pub(super) fn flushed(&self, end: JoinEnd) {
+        if let Some(at) = FLUSHED.iter().position(|one| *one == end) {
+            self.flushed[at].add(1);
+        }
+    }
+
+    /// Adds them to the page.
+    pub(super) fn metrics(&self, source: &str, page: &mut MetricsPage) {
+        let rows = [
+            (Metric::FileReadBytes, &self.read_bytes),
+            (Metric::FilesOpen, &self.open_files),
+            (Metric::FilesPolled, &self.polled_files),
+            (Metric::FileRotations, &self.rotations),
+            (Metric::FileRotatedAway, &self.rotated_away_unread_bytes),
+            (Metric::FileTruncated, &self.truncated),
+            (Metric::FileInodeReused, &self.inode_reused),
+            (Metric::FileHolesSkipped, &self.holes_skipped),
+            (Metric::FileLinesCut, &self.lines_cut),
+            (Metric::FileMalformedLines, &self.malformed_lines),
+            (Metric::FileFailures, &self.failed_files),
+        ];
+        for (metric, counter) in rows {
+            page.add(metric, vec![("source", source)], counter.get() as f64);
+        }
+        for (reason, counter) in FLUSHED.iter().zip(&self.flushed) {
+            let labels = vec![("source", source), ("reason", reason.name())];
+            page.add(Metric::FilePartialFlushed, labels, counter.get() as f64);
+        }
+    }
+}
+
+/// Counts as threads share them.
+pub(super) type SharedCounts = Arc<FileCounts>;

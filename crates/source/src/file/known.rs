@@ -1,0 +1,620 @@
+//! Files that are known, by inode and by name: which log a file belongs to, and from where it is
+//! read.
+//!
+//! # What it guarantees
+//! * A file is read by one log, whatever names it has had; two files that begin alike are two.
+//! * A file that is found in the place of another one is a new one: its inode may be the same.
+//! * After a restart each log goes on where its last durable event ended, though its files have
+//!   other names by then; what was deleted meanwhile is counted.
+//!
+//! # Limits
+//! A folder is listed once for each log that is resumed or rotated.
+//!
+//! # After a crash
+//! All of it is made anew from the positions in the queue and the names in the folders.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use inrush_transport::files::identity::{FileIdentity, IdentityMatch, InodeKey};
+use inrush_transport::files::tail_file::{AllowedRoots, PathRefusal, TailFile};
+
+use super::counts::SharedCounts;
+use super::decoder::LogForm;
+use super::form::FormMaker;
+use super::log::Generation;
+use super::options::StartAt;
+use super::place::LogPlace;
+use super::position::LogPosition;
+use super::tail::{FoundLog, TailOrder};
+
+/// Endings of names of what is compressed, or not complete yet: never read as text.
+const PACKED: [&[u8]; 7] = [b".gz", b".bz2", b".xz", b".zst", b".lz4", b".Z", b".tmp"];
+
+/// File systems keep times by the kernel's coarse clock, which is up to a tick (10 ms) late.
+const BIRTH_GRAIN_NS: i64 = 10_000_000;
+
+/// A file that a log reads, or has read.
+struct KnownFile {
+    stream: u64,
+    identity: FileIdentity,
+    /// Bytes that are taken, once it is closed.
+    closed_at: Option<u64>,
+}
+
+/// A log that is read.
+struct KnownLog {
+    /// Its name, which the newest generation has.
+    path: PathBuf,
+    form: Arc<LogForm>,
+    /// True if its generations are read one after the other.
+    is_chained: bool,
+    /// Its generations, the oldest first.
+    files: Vec<InodeKey>,
+}
+
+/// Files and logs of one source.
+pub(super) struct KnownFiles {
+    maker: FormMaker,
+    roots: Arc<AllowedRoots>,
+    counts: SharedCounts,
+    start_at: StartAt,
+    /// Time of the first start of the source, in nanoseconds since 1970: older files are old.
+    first_start: i64,
+    older_than: Option<Duration>,
+    by_inode: HashMap<InodeKey, KnownFile>,
+    by_path: HashMap<PathBuf, u64>,
+    logs: HashMap<u64, KnownLog>,
+    next_stream: u64,
+    /// Orders that are to be sent.
+    orders: Vec<TailOrder>,
+    /// Names of files that are being copied.
+    postponed: Vec<PathBuf>,
+    /// Names that could not be opened, and why: said once.
+    refused: HashMap<PathBuf, PathRefusal>,
+}
+
+/// A copy of a log.
+enum CopyState {
+    /// Of this log; it has the log's beginning.
+    Whole(u64),
+    /// It is shorter than the log's beginning, and may become a copy.
+    Begun,
+}
+
+/// An open file that no log has.
+struct NewFile {
+    file: TailFile,
+    identity: FileIdentity,
+    /// Time by which generations are ordered: its birth, or its last change.
+    born: i64,
+    /// Time of its last change.
+    modified: i64,
+    length: u64,
+}
+
+fn is_packed(name: &[u8]) -> bool {
+    PACKED.iter().any(|ending| name.ends_with(ending))
+}
+
+/// True if a name is that of an older generation of `base`: `base.1`, `base.20261128-101500`,
+/// `base-20261128`.
+fn is_generation(base: &[u8], name: &[u8]) -> bool {
+    let rest = name.strip_prefix(base);
+    rest.is_some_and(|rest| matches!(rest.first(), Some(b'.' | b'-'))) && !is_packed(name)
+}
+
+impl KnownFiles {
+    /// Nothing is known yet. Logs go on at `positions`, in the order of [`Self::resume`].
+    pub(super) fn new(
+        maker: FormMaker,
+        roots: Arc<AllowedRoots>,
+        counts: SharedCounts,
+        first_start: i64,
+        next_stream: u64,
+    ) -> Self {
+        let options = maker.options();
+        Self {
+            start_at: options.start_at,
+            older_than: options.older_than.map(|age| age.0),
+            maker,
+            roots,
+            counts,
+            first_start,
+            by_inode: HashMap::new(),
+            by_path: HashMap::new(),
+            logs: HashMap::new(),
+            next_stream,
+            orders: Vec::new(),
+            postponed: Vec::new(),
+            refused: HashMap::new(),
+        }
+    }
+
+    /// Takes the orders to the reader.
+    pub(super) fn take_orders(&mut self) -> Vec<TailOrder> {
+        std::mem::take(&mut self.orders)
+    }
+
+    /// All logs that are read.
+    pub(super) fn streams(&self) -> Vec<u64> {
+        self.logs.keys().copied().collect()
+    }
+
+    /// Follows other options. Returns the logs whose names do not match any more.
+    pub(super) fn follow_options(
+        &mut self,
+        maker: FormMaker,
+        roots: Arc<AllowedRoots>,
+        matches: impl Fn(&Path) -> bool,
+    ) -> Vec<u64> {
+        self.older_than = maker.options().older_than.map(|age| age.0);
+        self.start_at = maker.options().start_at;
+        (self.maker, self.roots) = (maker, roots);
+        let mut gone = Vec::new();
+        for (stream, log) in &mut self.logs {
+            if !matches(&log.path) {
+                gone.push(*stream);
+                continue;
+            }
+            let form = self.maker.form_like(&log.path.to_string_lossy(), &log.form);
+            log.form = Arc::clone(&form);
+            self.orders.push(TailOrder::Form(*stream, form));
+        }
+        gone
+    }
+
+    fn open(&mut self, path: &Path) -> Option<NewFile> {
+        let opened = TailFile::open(path, &self.roots).and_then(|file| {
+            let identity = FileIdentity::of(file.as_file()).map_err(PathRefusal::from)?;
+            let status = file.status().map_err(PathRefusal::from)?;
+            let modified = i64::try_from(status.modified_ns).unwrap_or(i64::MAX);
+            Ok(NewFile {
+                file,
+                identity,
+                born: identity.birth_ns.unwrap_or(modified),
+                modified,
+                length: status.len,
+            })
+        });
+        match opened {
+            Ok(new) => {
+                self.refused.remove(path);
+                Some(new)
+            }
+            Err(PathRefusal::Gone) => None,
+            Err(refusal) => {
+                if self.refused.get(path) != Some(&refusal) {
+                    self.counts.failed_files.add(1);
+                    tracing::warn!(file = %path.display(), "not read: {refusal}");
+                    self.refused.insert(path.to_owned(), refusal);
+                }
+                None
+            }
+        }
+    }
+
+    /// Looks at a name that matches the patterns.
+    pub(super) fn found(&mut self, path: &Path) {
+        let Some(new) = self.open(path) else {
+            return;
+        };
+        if self.is_read(path, &new) {
+            return;
+        }
+        if let Some(age) = self.older_than
+            && let Ok(status) = new.file.status()
+            && is_older(status.modified_ns, age)
+        {
+            return;
+        }
+        match self.copied_from(path, &new) {
+            Some(CopyState::Whole(stream)) => {
+                self.know(stream, new.identity);
+                if let Some(copy) = self.by_inode.get_mut(&new.identity.key) {
+                    copy.closed_at = Some(new.length);
+                }
+                return;
+            }
+            Some(CopyState::Begun) => return self.postponed.push(path.to_owned()),
+            None => {}
+        }
+        match self.by_path.get(path).copied() {
+            Some(stream) if self.logs.get(&stream).is_some_and(|log| log.is_chained) => {
+                self.follow(stream, path, new);
+            }
+            Some(stream) => {
+                self.orders.push(TailOrder::NameGone(stream));
+                self.by_path.remove(path);
+                self.missed(stream, path, &new);
+                self.begin(path, new);
+            }
+            None => self.begin_all(path, new),
+        }
+    }
+
+    /// Takes note of the head of a file that has grown.
+    pub(super) fn learn(&mut self, identity: FileIdentity) {
+        if let Some(known) = self.by_inode.get_mut(&identity.key) {
+            known.identity = identity;
+        }
+    }
+
+    /// A file that has the name of an older generation and begins as the log's own file, which has
+    /// another inode, is a copy of it (`copytruncate` of logrotate). Nothing else makes a new file
+    /// under such a name, so one that is still shorter is looked at again.
+    fn copied_from(&self, path: &Path, new: &NewFile) -> Option<CopyState> {
+        let name = path.file_name()?.as_bytes();
+        self.logs.iter().find_map(|(stream, log)| {
+            let base = log.path.file_name().map_or(&b""[..], OsStrExt::as_bytes);
+            if log.path.parent() != path.parent() || !is_generation(base, name) {
+                return None;
+            }
+            let newest = log.files.last().and_then(|key| self.by_inode.get(key))?;
+            if newest.identity.key == new.identity.key {
+                return None;
+            }
+            if new.length < u64::from(newest.identity.head.len) {
+                return Some(CopyState::Begun);
+            }
+            let same = newest.identity.same_content(new.file.as_file());
+            same.unwrap_or(false).then_some(CopyState::Whole(*stream))
+        })
+    }
+
+    /// Looks again at names of files that were being copied.
+    pub(super) fn look_again(&mut self) {
+        for path in std::mem::take(&mut self.postponed) {
+            self.found(&path);
+        }
+    }
+
+    /// True if a log reads the file, or has read it to its end.
+    fn is_read(&mut self, path: &Path, new: &NewFile) -> bool {
+        let Some(known) = self.by_inode.get(&new.identity.key) else {
+            return false;
+        };
+        match known.identity.matches(new.file.as_file()) {
+            Ok(IdentityMatch::Same | IdentityMatch::OtherDevice) => {}
+            Ok(IdentityMatch::Rewritten) if known.closed_at.is_none() => {
+                self.orders.push(TailOrder::Changed(known.stream));
+            }
+            _ => {
+                self.counts.inode_reused.add(1);
+                self.by_inode.remove(&new.identity.key);
+                return false;
+            }
+        }
+        if known.closed_at.is_some_and(|taken| new.length > taken) {
+            return false;
+        }
+        let stream = known.stream;
+        self.by_path.entry(path.to_owned()).or_insert(stream);
+        true
+    }
+
+    /// Begins to read a log of which nothing is known. Files of a container that were renamed
+    /// before anybody saw them are read first.
+    fn begin_all(&mut self, path: &Path, new: NewFile) {
+        let name = path.to_string_lossy();
+        let is_chained = self.maker.form(&name, &new.file).is_chained(&name);
+        let mut older = match is_chained {
+            true => self.unseen(path, &new, self.first_start - BIRTH_GRAIN_NS),
+            false => Vec::new(),
+        };
+        if older.is_empty() {
+            return self.begin(path, new);
+        }
+        let rest = older.split_off(1);
+        for first in older {
+            self.begin(path, first);
+        }
+        let stream = self.next_stream - 1;
+        for next in rest.into_iter().chain([new]) {
+            self.push(stream, next);
+        }
+    }
+
+    /// Begins to read a file that belongs to no log.
+    fn begin(&mut self, path: &Path, new: NewFile) {
+        let stream = self.next_stream;
+        self.next_stream += 1;
+        let is_old = new.born < self.first_start;
+        let closed = self
+            .by_inode
+            .get(&new.identity.key)
+            .and_then(|one| one.closed_at);
+        let from = match (closed, self.start_at) {
+            (Some(taken), _) => taken,
+            (None, StartAt::End) if is_old => new.length,
+            (None, _) => 0,
+        };
+        let mut place = LogPlace::new(stream, path.as_os_str().as_bytes(), new.identity);
+        place.resume(from, from, [None, None]);
+        place.skips = closed.is_none() && is_within_line(&new.file, from);
+        self.send(stream, path, new, place, (from, from));
+    }
+
+    /// Has the reader open a log.
+    fn send(
+        &mut self,
+        stream: u64,
+        path: &Path,
+        new: NewFile,
+        place: LogPlace,
+        (read, known): (u64, u64),
+    ) {
+        let name = path.to_string_lossy();
+        let form = self.maker.form(&name, &new.file);
+        let key = new.identity.key;
+        let log = KnownLog {
+            path: path.to_owned(),
+            is_chained: form.is_chained(&name),
+            form: Arc::clone(&form),
+            files: vec![key],
+        };
+        self.logs.insert(stream, log);
+        self.by_path.insert(path.to_owned(), stream);
+        self.know(stream, new.identity);
+        self.orders.push(TailOrder::Open(Box::new(FoundLog {
+            path: name.into_owned(),
+            form,
+            place,
+            first: generation(new, read, known),
+        })));
+    }
+
+    fn know(&mut self, stream: u64, identity: FileIdentity) {
+        let file = KnownFile {
+            stream,
+            identity,
+            closed_at: None,
+        };
+        self.by_inode.insert(identity.key, file);
+    }
+
+    /// The name of a log has another file: its generations since are read one after the other.
+    fn follow(&mut self, stream: u64, path: &Path, new: NewFile) {
+        for new in self
+            .missed_files(stream, path, &new)
+            .into_iter()
+            .chain([new])
+        {
+            self.push(stream, new);
+        }
+    }
+
+    /// Has the reader go on with a file once it has read those of its log before.
+    fn push(&mut self, stream: u64, new: NewFile) {
+        self.know(stream, new.identity);
+        if let Some(log) = self.logs.get_mut(&stream) {
+            log.files.push(new.identity.key);
+        }
+        let next = Box::new(generation(new, 0, 0));
+        self.orders.push(TailOrder::Next(stream, next));
+    }
+
+    /// Files of older generations that came and lost their name before they were seen.
+    fn missed(&mut self, stream: u64, path: &Path, newest: &NewFile) {
+        for new in self.missed_files(stream, path, newest) {
+            let path = path.to_owned();
+            self.begin(&path, new);
+            if let Some(stream) = self.by_path.remove(&path) {
+                self.orders.push(TailOrder::NameGone(stream));
+            }
+        }
+    }
+
+    fn missed_files(&mut self, stream: u64, path: &Path, newest: &NewFile) -> Vec<NewFile> {
+        let last = self.logs.get(&stream).and_then(|log| log.files.last());
+        let last = last.and_then(|key| self.by_inode.get(key));
+        let Some(since) = last.and_then(|last| last.identity.birth_ns) else {
+            return Vec::new();
+        };
+        self.unseen(path, newest, since)
+    }
+
+    /// Files beside a log that no log has, and that came after `since` and before `newest`, in the
+    /// order in which they came.
+    fn unseen(&mut self, path: &Path, newest: &NewFile, since: i64) -> Vec<NewFile> {
+        let mut found: Vec<NewFile> = Vec::new();
+        for name in siblings(path) {
+            let Some(new) = self.open(&name) else {
+                continue;
+            };
+            let key = new.identity.key;
+            let is_between = new.born > since && new.born <= newest.born;
+            if is_between && !self.by_inode.contains_key(&key) && key != newest.identity.key {
+                found.push(new);
+            }
+        }
+        found.sort_by_key(|new| (new.born, new.modified));
+        found
+    }
+
+    /// A name is gone: deleted, or renamed.
+    pub(super) fn vanished(&mut self, path: &Path) {
+        self.refused.remove(path);
+        let Some(stream) = self.by_path.remove(path) else {
+            return;
+        };
+        let is_chained = self.logs.get(&stream).is_some_and(|log| log.is_chained);
+        if is_chained {
+            // What comes under that name is of the same log.
+            self.by_path.insert(path.to_owned(), stream);
+        }
+        self.orders.push(TailOrder::NameGone(stream));
+    }
+
+    /// The reader has closed a log, with so many bytes taken of its last file.
+    pub(super) fn ended(&mut self, stream: u64, taken: u64, is_deleted: bool) {
+        let Some(log) = self.logs.remove(&stream) else {
+            return;
+        };
+        if self.by_path.get(&log.path) == Some(&stream) {
+            self.by_path.remove(&log.path);
+        }
+        let newest = log.files.last().copied();
+        for key in log.files {
+            match self.by_inode.get_mut(&key) {
+                Some(file) if Some(key) == newest && !is_deleted => file.closed_at = Some(taken),
+                _ => {
+                    self.by_inode.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// Goes on with the logs of an earlier process. Returns the streams of those that are gone.
+    pub(super) fn resume(&mut self, positions: &[(u64, LogPosition)]) -> Vec<u64> {
+        let mut gone = Vec::new();
+        for (stream, position) in positions {
+            if !self.resume_one(*stream, position) {
+                gone.push(*stream);
+            }
+        }
+        gone
+    }
+
+    fn resume_one(&mut self, stream: u64, position: &LogPosition) -> bool {
+        let path = PathBuf::from(OsStr::from_bytes(&position.path));
+        // The name first: what is renamed before it was opened is among the others then.
+        let mut files: Vec<NewFile> = self.open_if_there(&path).into_iter().collect();
+        let older = siblings(&path);
+        files.extend(older.iter().filter_map(|name| self.open_if_there(name)));
+        let mut chain: Vec<(u8, NewFile)> = Vec::new();
+        for (number, generation) in position.generations.iter().enumerate() {
+            let is_it = |new: &NewFile| {
+                let matched = generation.identity.matches(new.file.as_file());
+                matches!(
+                    matched,
+                    Ok(IdentityMatch::Same | IdentityMatch::OtherDevice)
+                )
+            };
+            if let Some(at) = files.iter().position(is_it) {
+                chain.push((number as u8, files.swap_remove(at)));
+            }
+        }
+        let last = position.generations.len().saturating_sub(1);
+        if !chain.iter().any(|(number, _)| usize::from(*number) == last) {
+            let lost = position.generations.last();
+            let unread = lost.map_or(0, |one| one.length.saturating_sub(one.taken));
+            self.counts.rotated_away_unread_bytes.add(unread);
+            return false;
+        }
+        self.go_on(stream, &path, position, chain);
+        true
+    }
+
+    /// Reads on from a position; `chain` has its generations that are still there.
+    fn go_on(
+        &mut self,
+        stream: u64,
+        path: &Path,
+        position: &LogPosition,
+        chain: Vec<(u8, NewFile)>,
+    ) {
+        let numbers: Vec<u8> = chain.iter().map(|(number, _)| *number).collect();
+        let origin = |at: usize| {
+            let open = position.open[at]?;
+            let number = numbers
+                .iter()
+                .position(|number| *number == open.generation)?;
+            Some(LogPlace::origin_of(number as u16, open.offset))
+        };
+        let resumed = [origin(0), origin(1)];
+        let last = position.generations.len() - 1;
+        let begins = |number: u8, taken: u64| {
+            let open = position.open.iter().flatten();
+            let here = open
+                .filter(|open| open.generation == number)
+                .map(|open| open.offset);
+            here.chain([taken]).min().unwrap_or(taken)
+        };
+        let mut chain = chain.into_iter();
+        let Some((number, first)) = chain.next() else {
+            return;
+        };
+        let known = |number: u8| match usize::from(number) == last {
+            true => position.generations[last].taken,
+            // Read to its end by then.
+            false => u64::MAX,
+        };
+        let from = begins(number, position.generations[usize::from(number)].taken);
+        let mut place = LogPlace::new(stream, path.as_os_str().as_bytes(), first.identity);
+        place.resume(from, known(number), resumed);
+        place.skips = position.skips && usize::from(number) == last;
+        let newest = first.identity;
+        self.send(stream, path, first, place, (from, known(number)));
+        let mut newest = newest;
+        for (number, new) in chain {
+            newest = new.identity;
+            self.know(stream, new.identity);
+            if let Some(log) = self.logs.get_mut(&stream) {
+                log.files.push(new.identity.key);
+            }
+            let next = generation(new, 0, known(number));
+            self.orders.push(TailOrder::Next(stream, Box::new(next)));
+        }
+        self.settle_name(stream, path, newest);
+    }
+
+    /// After a log is resumed: is its name still that of its newest generation?
+    fn settle_name(&mut self, stream: u64, path: &Path, newest: FileIdentity) {
+        let Some(now) = self.open_if_there(path) else {
+            return self.vanished(path);
+        };
+        if now.identity.key != newest.key {
+            self.found(path);
+        }
+        let _ = stream;
+    }
+
+    fn open_if_there(&mut self, path: &Path) -> Option<NewFile> {
+        fs::symlink_metadata(path).ok()?;
+        self.open(path)
+    }
+}
+
+fn generation(new: NewFile, read: u64, known: u64) -> Generation {
+    Generation {
+        file: Arc::new(new.file),
+        identity: new.identity,
+        read,
+        known,
+        gone: None,
+    }
+}
+
+/// Names beside a log that are those of its older generations.
+fn siblings(path: &Path) -> Vec<PathBuf> {
+    let (Some(folder), Some(base)) = (path.parent(), path.file_name()) else {
+        return Vec::new();
+    };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let older = names.filter(|name| is_generation(base.as_bytes(), name.as_bytes()));
+    older.map(|name| folder.join(name)).collect()
+}
+
+fn is_older(modified_ns: i128, age: Duration) -> bool {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.map_or(0, |now| now.as_nanos() as i128);
+    modified_ns < now - age.as_nanos() as i128
+}
+
+/// True if a line began before the offset and goes on there.
+fn is_within_line(file: &TailFile, offset: u64) -> bool {
+    let mut before = [0];
+    match offset.checked_sub(1) {
+        Some(at) => file.read_at(&mut before, at).is_ok_and(|read| read == 1) && before != *b"\n",
+        None => false,
+    }
+}

@@ -1,0 +1,24 @@
+//! File source: log files of a host and of its containers, each line once.
+//!
+//! # In reading order
+//! 1. [`options`]: its options; `form`: what all events of a log have in common.
+//! 2. `running`: its two threads; `finder`: which files there are; `known`: which log each belongs
+//!    to, and from where it is read; `position`: that as the queue keeps it.
+//! 3. `tail`: the reader of all logs; `log`: the generations of one; `place`: where it has come to;
+//!    `decoder`: lines, pieces and events.
+//! 4. `counts`: what rotation and damage have cost.
+
+mod counts;
+mod decoder;
+mod finder;
+mod form;
+mod known;
+mod log;
+pub mod options;
+mod place;
+mod position;
+mod running;
+mod tail;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,224 @@
+//! Options of files. Their doc comments are the reference page, and the order of fields is its
+//! order.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use inrush_codec::SyslogOptions;
+use inrush_codec::container::ContainerFormat;
+use inrush_event::{ByteSize, Period, limits};
+use inrush_ingest::enrichment::Enrichment;
+use inrush_transport::files::glob::GlobSet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::decoder::LineForm;
+use super::running::RunningFiles;
+use crate::options::{OptionProblem, SourceOptions};
+use crate::{Source, SourceServices, StartedSource};
+
+/// Files that other programs write: log files of a host, and those of containers.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileSource {
+    /// Patterns of the files to read: `*` and `?` within a name, `**` for any number of folders,
+    /// `[a-z]` and `{a,b}`. They begin with `/`.
+    #[schemars(length(min = 1), extend("examples" = [["/var/log/nginx/*.log"]]))]
+    pub include: Vec<String>,
+    /// Patterns of files that are not read though `include` names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+    /// Form of their lines.
+    #[serde(default)]
+    pub format: FileFormat,
+    /// Place to begin with a file that is older than the first start. A younger one, and one that
+    /// appears later, is read from its beginning.
+    #[serde(default)]
+    pub start_at: StartAt,
+    /// Bytes of an event, at most, its pieces together. The rest of a longer one is cut, and
+    /// counted.
+    #[serde(default = "line_bytes_default")]
+    pub max_line_bytes: ByteSize,
+    /// Files that were last written longer ago are not read until they are written again. Default:
+    /// all are read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older_than: Option<Period>,
+    /// Time that a file stays open after its name is gone, at most: its descriptor keeps a volume
+    /// from being unmounted. It is closed earlier once it was read to its end.
+    #[serde(default = "rotate_hold_default")]
+    pub rotate_hold: Period,
+    /// Time between two looks at files that the kernel does not report changes of.
+    #[serde(default = "poll_interval_default")]
+    pub poll_interval: Period,
+    /// Follows links to files outside the folders that `include` names.
+    #[serde(default)]
+    pub follow_outside: bool,
+    /// The index of events that no rule sends elsewhere.
+    #[serde(default = "index_default")]
+    #[schemars(length(min = 1))]
+    pub index: String,
+    /// The sourcetype of events that no rule recognised. Default: `kube:container:NAME` for a
+    /// container of Kubernetes, as Splunk's OpenTelemetry collector names it, else `file`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sourcetype: Option<String>,
+    /// The source of the events. Default: the path of their file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// The host of the events. Default: the name of this host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Has packs recognise the lines, as for syslog.
+    #[serde(default)]
+    pub packs: bool,
+    /// The product that writes the files, as `vendor/product`: packs are told, where rules alone
+    /// cannot tell. It needs `packs: true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^[^/]+/[^/]+$"), extend("examples" = ["nginx/nginx"]))]
+    pub product: Option<String>,
+}
+
+/// Form of the lines of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileFormat {
+    /// By the first line of each file.
+    #[default]
+    Auto,
+    /// Text, a line an event.
+    Lines,
+    /// Docker's `json-file` driver: an object of JSON a line.
+    Docker,
+    /// The Container Runtime Interface of Kubernetes (containerd, CRI-O): time, stream and tag
+    /// before the text.
+    Cri,
+}
+
+impl FileFormat {
+    /// The form, if it is not found out by the first line.
+    pub(super) fn fixed(self) -> Option<LineForm> {
+        Some(match self {
+            Self::Auto => return None,
+            Self::Lines => LineForm::Plain,
+            Self::Docker => LineForm::Container(ContainerFormat::Docker),
+            Self::Cri => LineForm::Container(ContainerFormat::Cri),
+        })
+    }
+}
+
+/// Place in a file at which reading begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StartAt {
+    /// Its first byte.
+    #[default]
+    Beginning,
+    /// Its end.
+    End,
+}
+
+fn line_bytes_default() -> ByteSize {
+    ByteSize(limits::MESSAGE_BYTES_MAX as u64)
+}
+
+fn rotate_hold_default() -> Period {
+    Period(Duration::from_secs(30 * 60))
+}
+
+fn poll_interval_default() -> Period {
+    Period(Duration::from_secs(5))
+}
+
+fn index_default() -> String {
+    "main".to_owned()
+}
+
+/// Shortest and longest line that can be configured: with headers and escapes it must fit into a
+/// batch.
+const LINE_BYTES: std::ops::RangeInclusive<u64> = 1024..=limits::MESSAGE_BYTES_MAX as u64;
+
+fn problem(path: impl Into<String>, words: impl std::fmt::Display) -> OptionProblem {
+    let path = path.into();
+    let words = format!("`{path}`: {words}");
+    OptionProblem { path, words }
+}
+
+impl FileSource {
+    /// Options by which headers are read where packs ask for them.
+    pub(super) fn header_options(&self) -> SyslogOptions {
+        SyslogOptions::default()
+    }
+
+    fn check_patterns(&self) -> Result<(), OptionProblem> {
+        if self.include.is_empty() {
+            return Err(problem("include", "name a file or a pattern"));
+        }
+        for (key, patterns) in [("include", &self.include), ("exclude", &self.exclude)] {
+            for (at, pattern) in patterns.iter().enumerate() {
+                let set = GlobSet::new(std::slice::from_ref(pattern), &[]);
+                set.map_err(|(_, fault)| problem(format!("{key}[{at}]"), fault))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_product(&self) -> Result<(), OptionProblem> {
+        let Some(product) = &self.product else {
+            return Ok(());
+        };
+        let parts: Vec<&str> = product.split('/').collect();
+        let words = match parts[..] {
+            _ if !self.packs => "only packs ask for it; set `packs: true` too",
+            [vendor, product] if !vendor.is_empty() && !product.is_empty() => return Ok(()),
+            _ => "write it as `vendor/product`, for example nginx/nginx",
+        };
+        Err(problem("product", words))
+    }
+}
+
+impl SourceOptions for FileSource {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn type_name(&self) -> &'static str {
+        "file"
+    }
+
+    fn index(&self) -> &str {
+        &self.index
+    }
+
+    fn sourcetype(&self) -> &str {
+        self.sourcetype.as_deref().unwrap_or("file")
+    }
+
+    fn product(&self) -> Option<&str> {
+        self.product.as_deref()
+    }
+
+    fn validate(&self) -> Result<(), OptionProblem> {
+        self.check_patterns()?;
+        self.check_product()?;
+        match LINE_BYTES.contains(&self.max_line_bytes.0) {
+            true => Ok(()),
+            false => Err(problem(
+                "max_line_bytes",
+                "a line has 1KiB to 1MiB; what is longer is cut",
+            )),
+        }
+    }
+
+    fn start(
+        &self,
+        name: &str,
+        services: &Arc<SourceServices>,
+        known: &Enrichment,
+    ) -> Result<StartedSource, String> {
+        let source: Arc<dyn Source> = RunningFiles::start(name, self, services, known)?;
+        Ok(StartedSource {
+            source,
+            problems: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! A file source that runs: a thread that finds files, and one that reads them.
+//!
+//! # What it guarantees
+//! * Files that stay in the configuration stay open over a reload.
+//! * At a stop what was read is handed to the queue; the rest is read by the next process.
+
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle, Thread};
+
+use inrush_event::MetricsPage;
+use inrush_ingest::batch_writer::source::{IngestSettings, IngestSource};
+use inrush_ingest::enrichment::Enrichment;
+
+use super::counts::{FileCounts, SharedCounts};
+use super::finder::{FileFinder, FinderHandle};
+use super::options::FileSource;
+use super::tail::{LogReader, TailOrder};
+use crate::options::SourceOptions;
+use crate::{Source, SourceServices};
+
+/// Sends orders to the reader, and wakes it.
+#[derive(Clone)]
+pub(super) struct ReaderHandle {
+    orders: Sender<TailOrder>,
+    thread: Thread,
+}
+
+impl ReaderHandle {
+    /// Gives an order.
+    pub(super) fn order(&self, order: TailOrder) {
+        // The reader ends after the finder; if it is gone, the process is ending.
+        if self.orders.send(order).is_ok() {
+            self.thread.unpark();
+        }
+    }
+}
+
+/// A file source that runs.
+pub(super) struct RunningFiles {
+    ingest: Arc<IngestSource>,
+    counts: SharedCounts,
+    reader: ReaderHandle,
+    reading: JoinHandle<()>,
+    finder: FinderHandle,
+    finding: JoinHandle<()>,
+    prepared: Mutex<Option<(FileSource, IngestSettings)>>,
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn settings(
+    name: &str,
+    options: &FileSource,
+    known: &Enrichment,
+) -> Result<IngestSettings, String> {
+    let syslog = options.header_options();
+    let zone = syslog.zone().map_err(|error| error.to_string())?;
+    let mut settings = known.settings(options.info(name), options.product(), &syslog, zone);
+    settings.message_bytes_max = usize::try_from(options.max_line_bytes.0).unwrap_or(usize::MAX);
+    if !options.packs {
+        settings.recognition = None;
+    }
+    // Hosts are known: nobody is asked for a name.
+    settings.names = None;
+    Ok(settings)
+}
+
+impl RunningFiles {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// In words: no thread can be had, or the kernel gives no notices of files.
+    pub(super) fn start(
+        name: &str,
+        options: &FileSource,
+        services: &Arc<SourceServices>,
+        known: &Enrichment,
+    ) -> Result<Arc<Self>, String> {
+        let said = |words: String| format!("source {name}: {words}");
+        let context = services.context.clone();
+        let positions = context.log.positions(name);
+        let settings = settings(name, options, known).map_err(said)?;
+        let ingest = IngestSource::new(name, settings, &context.ledger);
+        let counts: SharedCounts = Arc::new(FileCounts::default());
+        let (orders, ordered) = mpsc::channel();
+        let (reports, reported) = mpsc::channel();
+        let finder = FileFinder::new(options, &counts, &positions, reported).map_err(said)?;
+        let handle = finder.handle();
+        let thread = thread::Builder::new().name(format!("tail-{name}"));
+        let (source, ours) = (Arc::clone(&ingest), Arc::clone(&counts));
+        let (carry, waker) = (services.sizes.carry_bytes, handle.clone());
+        let near = context.clone();
+        let run = move || {
+            let wake = Box::new(move || waker.wake());
+            LogReader::new(near, source, ours, (ordered, reports), wake, carry).run();
+        };
+        let reading = context
+            .spawn(thread, run)
+            .map_err(|error| said(error.to_string()))?;
+        let reader = ReaderHandle {
+            orders,
+            thread: reading.thread().clone(),
+        };
+        let thread = thread::Builder::new().name(format!("files-{name}"));
+        let to_reader = reader.clone();
+        let finding = thread.spawn(move || finder.run(&to_reader));
+        let finding = finding.map_err(|error| said(error.to_string()))?;
+        Ok(Arc::new(Self {
+            ingest,
+            counts,
+            reader,
+            reading,
+            finder: handle,
+            finding,
+            prepared: Mutex::default(),
+        }))
+    }
+}
+
+impl Source for RunningFiles {
+    fn ingest(&self) -> &Arc<IngestSource> {
+        &self.ingest
+    }
+
+    fn prepare(&self, options: &dyn SourceOptions, known: &Enrichment) -> Result<(), String> {
+        let name = &self.ingest.name;
+        let options = options.as_any().downcast_ref::<FileSource>();
+        let options = options
+            .ok_or_else(|| format!("source {name}: its type cannot change while running"))?;
+        let settings = settings(name, options, known)?;
+        *lock(&self.prepared) = Some((options.clone(), settings));
+        Ok(())
+    }
+
+    fn commit(&self) -> Vec<String> {
+        if let Some((options, settings)) = lock(&self.prepared).take() {
+            self.ingest.replace_settings(settings);
+            self.finder.replace(options);
+        }
+        Vec::new()
+    }
+
+    fn metrics(&self, page: &mut MetricsPage) {
+        self.counts.metrics(&self.ingest.name, page);
+    }
+
+    fn is_dead(&self) -> bool {
+        self.reading.is_finished() && !self.finder.is_stopped()
+    }
+
+    fn close(&self) {
+        self.stop();
+    }
+
+    fn stop(&self) {
+        self.finder.stop();
+        self.reader.order(TailOrder::Stop);
+    }
+
+    fn ended(&self) -> bool {
+        self.reading.is_finished() && self.finding.is_finished()
+    }
+}

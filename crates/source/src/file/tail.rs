@@ -1,0 +1,449 @@
+//! Reader of a source's logs: one thread for all of them.
+//!
+//! # What it guarantees
+//! * Logs that have something are read in turn, so many bytes each: a loud one delays no other by
+//!   more than one turn of each.
+//! * Nothing is read while the queue has no room: the files keep it.
+//! * The position of a log goes into the batch that has its events.
+//!
+//! # States of a log
+//! Busy: it is read at every tick. Idle: nothing was added for [`IDLE_AFTER`], and the finder says
+//! when something is.
+//!
+//! # Limits
+//! Unfinished lines and open events have the memory of the source's [`BufferQuota`]; those that
+//! have stood longest are given up.
+//!
+//! # After a crash
+//! What was read and is in no durable batch is read again.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use inrush_event::instant_now;
+use inrush_ingest::batch_writer::source::IngestSource;
+use inrush_ingest::batch_writer::stream::StreamBuffer;
+use inrush_ingest::batch_writer::{BatchWriter, WorkerContext};
+use inrush_ingest::buffer_quota::BufferQuota;
+use inrush_ingest::coalescing::{CoalescingMeter, tick_after};
+use inrush_ingest::now::Now;
+use inrush_ingest::pool::WorkerWaker;
+use inrush_ingest::saturation::SaturationMonitor;
+use inrush_transport::files::identity::FileIdentity;
+use inrush_transport::files::tail_file::TailFile;
+use slab::Slab;
+
+use super::counts::SharedCounts;
+use super::decoder::{LogDecoder, LogForm};
+use super::log::{Generation, LogTurn, TailedLog};
+use super::place::LogPlace;
+
+/// Time without growth after which a log is watched in place of being read at every tick.
+const IDLE_AFTER: Duration = Duration::from_secs(2);
+
+/// A file that cannot be read is tried again after this.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A log whose name is gone is looked at this often.
+const ENDING_LOOK: Duration = Duration::from_millis(500);
+
+/// Longest rest: names that are gone, and files that nobody watches, are looked after then.
+const REST_MAX: Duration = Duration::from_millis(250);
+
+/// Order to the reader.
+pub(super) enum TailOrder {
+    /// A log was found.
+    Open(Box<FoundLog>),
+    /// Another generation of a log was found.
+    Next(u64, Box<Generation>),
+    /// The newest generation of a log has lost its name.
+    NameGone(u64),
+    /// From now on the kernel says when something is added to the log.
+    Watched(u64),
+    /// The kernel says so: something was added to the log.
+    Changed(u64),
+    /// The log has another form, from its next line on.
+    Form(u64, Arc<LogForm>),
+    /// The log is not wanted any more.
+    Forget(u64),
+    /// The position of a log that is gone is not needed any more.
+    ForgetPosition(u64),
+    /// A position that is no log's.
+    Note(u64, Vec<u8>),
+    /// Time that a file whose name is gone may be held, at most.
+    Hold(Duration),
+    /// End.
+    Stop,
+}
+
+/// A log that was found.
+pub(super) struct FoundLog {
+    /// Its path, for people.
+    pub(super) path: String,
+    /// Form of its lines, and what its events have in common.
+    pub(super) form: Arc<LogForm>,
+    /// Place at which it begins.
+    pub(super) place: LogPlace,
+    /// Its oldest generation that is not read.
+    pub(super) first: Generation,
+}
+
+/// Report of the reader to the finder.
+pub(super) enum TailReport {
+    /// Nothing was added to the log for a while: say when something is.
+    Watch(u64, Arc<TailFile>),
+    /// The head of a file has grown.
+    Learnt(FileIdentity),
+    /// The log has ended, and its files are closed.
+    Ended {
+        /// Its number.
+        stream: u64,
+        /// Bytes of its last file that are taken.
+        taken: u64,
+        /// True if that file is deleted: its position is forgotten.
+        is_deleted: bool,
+    },
+}
+
+/// Reader of the logs of one source.
+pub(super) struct LogReader {
+    orders: Receiver<TailOrder>,
+    reports: Sender<TailReport>,
+    /// Wakes the finder, which has a report.
+    wake_finder: Box<dyn Fn() + Send>,
+    writer: BatchWriter,
+    /// Ends our own sleep.
+    wake: Arc<WorkerWaker>,
+    counts: SharedCounts,
+    logs: Slab<TailedLog>,
+    /// Places in `logs`, by stream.
+    by_stream: HashMap<u64, usize>,
+    /// Logs that are read at every tick.
+    busy: Vec<usize>,
+    /// Logs that are looked at again at a time: those that failed, or whose name is gone.
+    timed: Vec<(Instant, usize)>,
+    quota: BufferQuota,
+    hold: Duration,
+    pressure: SaturationMonitor,
+    trickle: CoalescingMeter,
+    worker: usize,
+    stopping: bool,
+}
+
+impl LogReader {
+    /// The reader of a source. To be made on its own thread.
+    pub(super) fn new(
+        context: WorkerContext,
+        source: Arc<IngestSource>,
+        counts: SharedCounts,
+        (orders, reports): (Receiver<TailOrder>, Sender<TailReport>),
+        wake_finder: Box<dyn Fn() + Send>,
+        carry_bytes: u64,
+    ) -> Self {
+        let own = thread::current();
+        let wake = WorkerWaker::new(move || {
+            own.unpark();
+            Ok(())
+        });
+        Self {
+            orders,
+            reports,
+            wake_finder,
+            worker: context.worker,
+            writer: BatchWriter::new(context, source, Arc::clone(&wake)),
+            wake,
+            counts,
+            logs: Slab::new(),
+            by_stream: HashMap::new(),
+            busy: Vec::new(),
+            timed: Vec::new(),
+            quota: BufferQuota::of(carry_bytes),
+            hold: Duration::MAX,
+            pressure: SaturationMonitor::new(),
+            trickle: CoalescingMeter::new(instant_now()),
+            stopping: false,
+        }
+    }
+
+    /// Reads until it is told to stop.
+    pub(super) fn run(mut self) {
+        while !self.stopping {
+            self.obey();
+            let now = Now::read();
+            let more = self.read_round(now);
+            self.writer.pace(self.trickle.holds(now.instant));
+            self.writer.flush_if_due(now);
+            self.relieve(now);
+            let helps = self.writer.help(now);
+            self.judge(now);
+            if !more && !helps && !self.stopping {
+                self.rest();
+            }
+        }
+        self.writer.close(Now::read());
+    }
+
+    /// Obeys all orders that have come.
+    fn obey(&mut self) {
+        loop {
+            match self.orders.try_recv() {
+                Ok(order) => self.follow(order),
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {
+                    self.stopping = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn follow(&mut self, order: TailOrder) {
+        let now = instant_now();
+        match order {
+            TailOrder::Open(found) => self.open(*found, now),
+            TailOrder::Next(stream, generation) => {
+                self.counts.open_files.add(1);
+                self.with(stream, |log| log.push(*generation, now));
+                self.busy(stream);
+            }
+            TailOrder::NameGone(stream) => {
+                self.with(stream, |log| log.name_gone(now));
+                self.busy(stream);
+            }
+            // What was added before is seen by one more read.
+            TailOrder::Watched(stream) => self.busy_once(stream),
+            TailOrder::Changed(stream) => {
+                self.with(stream, |log| log.is_watched = false);
+                self.busy(stream);
+            }
+            TailOrder::Form(stream, form) => {
+                self.with(stream, |log| log.buffer.decoder.replace_form(form));
+            }
+            TailOrder::Forget(stream) => {
+                if let Some(key) = self.by_stream.get(&stream).copied() {
+                    self.end(key, Now::read());
+                }
+            }
+            TailOrder::ForgetPosition(stream) => self.writer.note_position(stream, Vec::new()),
+            TailOrder::Note(stream, state) => self.writer.note_position(stream, state),
+            TailOrder::Hold(hold) => self.hold = hold,
+            TailOrder::Stop => self.stopping = true,
+        }
+    }
+
+    fn open(&mut self, found: FoundLog, now: Instant) {
+        let FoundLog {
+            path,
+            form,
+            place,
+            first,
+        } = found;
+        let stream = place.stream();
+        let decoder = LogDecoder::new(form, Arc::clone(&self.counts), place);
+        let buffer = StreamBuffer::new(decoder, self.quota.hold());
+        let key = self.logs.insert(TailedLog::new(&path, buffer, first, now));
+        self.counts.open_files.add(1);
+        self.by_stream.insert(stream, key);
+        self.look_at(key);
+    }
+
+    fn with(&mut self, stream: u64, change: impl FnOnce(&mut TailedLog)) {
+        let key = self.by_stream.get(&stream);
+        if let Some(log) = key.and_then(|key| self.logs.get_mut(*key)) {
+            change(log);
+        }
+    }
+
+    /// Has a log read at every tick.
+    fn busy(&mut self, stream: u64) {
+        if let Some(key) = self.by_stream.get(&stream).copied() {
+            self.look_at(key);
+        }
+    }
+
+    fn look_at(&mut self, key: usize) {
+        if let Some(log) = self.logs.get_mut(key)
+            && !std::mem::replace(&mut log.is_queued, true)
+        {
+            self.busy.push(key);
+        }
+    }
+
+    /// Has a watched log read once.
+    fn busy_once(&mut self, stream: u64) {
+        self.with(stream, |log| log.is_watched = true);
+        self.busy(stream);
+    }
+
+    /// One turn of each log that may have something. Returns true if there is more at once.
+    fn read_round(&mut self, now: Now) -> bool {
+        let mut more = false;
+        let due = self.timed.extract_if(.., |(at, _)| *at <= now.instant);
+        let due: Vec<usize> = due.map(|(_, key)| key).collect();
+        due.into_iter().for_each(|key| self.look_at(key));
+        let round = std::mem::take(&mut self.busy);
+        for key in round {
+            let end = self.turn(key, now);
+            more |= end == TurnEnd::Again;
+            match (end, self.logs.get_mut(key)) {
+                (TurnEnd::Again | TurnEnd::Later, Some(_)) => self.busy.push(key),
+                (TurnEnd::Idle, Some(log)) => log.is_queued = false,
+                (TurnEnd::At(at), Some(log)) => {
+                    log.is_queued = false;
+                    self.timed.push((at, key));
+                }
+                (TurnEnd::Ended, _) => self.close(key),
+                (_, None) => {}
+            }
+        }
+        more
+    }
+
+    fn turn(&mut self, key: usize, now: Now) -> TurnEnd {
+        let Some(log) = self.logs.get_mut(key) else {
+            return TurnEnd::Idle;
+        };
+        let turn = log.turn(&mut self.writer, &self.counts, self.hold, now);
+        if let Some(identity) = log.learnt.take() {
+            let report = TailReport::Learnt(identity);
+            // Looked at with the next event of the finder: nobody waits for it.
+            let _ = self.reports.send(report);
+        }
+        match turn {
+            Ok(LogTurn::Read(bytes)) => {
+                self.trickle.read(bytes);
+                log.is_watched = false;
+                TurnEnd::Again
+            }
+            Ok(LogTurn::Drained(bytes)) => {
+                self.trickle.read(bytes);
+                log.is_watched = false;
+                TurnEnd::Later
+            }
+            Ok(LogTurn::AtEnd) if log.due().is_some() || log.is_followed() => TurnEnd::Later,
+            Ok(LogTurn::AtEnd) if log.is_ending() => TurnEnd::At(now.instant + ENDING_LOOK),
+            Ok(LogTurn::AtEnd) if log.is_watched => TurnEnd::Idle,
+            Ok(LogTurn::AtEnd) => {
+                let idle = now.instant.saturating_duration_since(log.last_growth);
+                if idle < IDLE_AFTER {
+                    return TurnEnd::Later;
+                }
+                let stream = log.buffer.decoder.place.stream();
+                if let Some(newest) = log.newest() {
+                    let file = Arc::clone(&newest.file);
+                    self.report(TailReport::Watch(stream, file));
+                }
+                TurnEnd::Idle
+            }
+            Ok(LogTurn::Ended) => TurnEnd::Ended,
+            Err(error) => {
+                self.tell_failure(key, &error);
+                TurnEnd::At(now.instant + RETRY)
+            }
+        }
+    }
+
+    fn tell_failure(&self, key: usize, error: &io::Error) {
+        self.counts.failed_files.add(1);
+        let path = self.logs.get(key).map_or("", TailedLog::path);
+        tracing::warn!(file = %path, %error, "the file cannot be read: tried again in a second");
+    }
+
+    fn report(&mut self, report: TailReport) {
+        // The finder outlives the reader; if it is gone, the process is ending.
+        if self.reports.send(report).is_ok() {
+            (self.wake_finder)();
+        }
+    }
+
+    /// Ends a log: what is unfinished is taken.
+    fn end(&mut self, key: usize, now: Now) {
+        if let Some(log) = self.logs.get_mut(key) {
+            log.end(&mut self.writer, now);
+        }
+        self.close(key);
+    }
+
+    /// Closes a log that has ended.
+    fn close(&mut self, key: usize) {
+        let Some(log) = self.logs.try_remove(key) else {
+            return;
+        };
+        let place = &log.buffer.decoder.place;
+        let (stream, taken) = (place.stream(), place.taken());
+        let is_deleted = log.is_deleted();
+        self.counts.open_files.sub(log.open_files() as u64);
+        self.busy.retain(|one| *one != key);
+        self.timed.retain(|(_, one)| *one != key);
+        self.by_stream.remove(&stream);
+        if is_deleted {
+            self.writer.note_position(stream, Vec::new());
+        }
+        self.report(TailReport::Ended {
+            stream,
+            taken,
+            is_deleted,
+        });
+    }
+
+    /// Gives up what has stood longest, if unfinished lines take too much memory.
+    fn relieve(&mut self, now: Now) {
+        if !self.quota.is_over() {
+            return;
+        }
+        let held = |(key, log): (usize, &TailedLog)| {
+            let account = log.buffer.account();
+            (account.bytes() > 0).then(|| (account.since(), account.bytes(), key))
+        };
+        let held = self.logs.iter().filter_map(held).collect();
+        for key in self.quota.excess(held) {
+            if let Some(log) = self.logs.get_mut(key) {
+                log.relieve(&mut self.writer, now);
+            }
+        }
+    }
+
+    /// Has other cores help from now on, or not any more.
+    fn judge(&mut self, now: Now) {
+        let (helped, blocked) = self.writer.take_times();
+        self.pressure.helped(helped);
+        self.pressure.rested(blocked);
+        if let Some(share) = self.pressure.judge(now.instant) {
+            self.writer.share(share);
+        }
+    }
+
+    /// Sleeps until something is due, or somebody wakes us.
+    fn rest(&mut self) {
+        let now = instant_now();
+        let tick = (!self.busy.is_empty()).then(|| tick_after(now, self.worker));
+        let due = self.writer.due().into_iter().chain(tick);
+        let due = due.chain(self.timed.iter().map(|(at, _)| *at)).min();
+        let rest = due.map_or(REST_MAX, |due| due.saturating_duration_since(now));
+        self.wake.fall_asleep();
+        if !self.writer.has_news() {
+            thread::park_timeout(rest.min(REST_MAX));
+        }
+        self.wake.awake();
+        self.pressure.rested(now.elapsed());
+    }
+}
+
+/// State of a log after its turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum TurnEnd {
+    /// There may be more at once.
+    Again,
+    /// It is looked at again at the next tick.
+    Later,
+    /// It is looked at again then.
+    At(Instant),
+    /// It is not looked at before something happens.
+    Idle,
+    /// It has ended.
+    Ended,
+}

@@ -1,0 +1,372 @@
+//! A source on real files, with a queue in memory, and the texts that come out of it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use inrush_event::{DropReason, Fate, Feed, FeedNext, Ledger};
+use inrush_ingest::batch_writer::WorkerContext;
+use inrush_ingest::classification::MemoryBudget;
+use inrush_ingest::enrichment::Enrichment;
+use inrush_ingest::numa::NumaPlacement;
+use inrush_ingest::options::{EnrichmentOptions, HostsOptions, PacksOptions};
+use inrush_ingest::pool::WorkPool;
+use inrush_ingest::unclassified::UnclassifiedTable;
+use inrush_queue::{DestinationFeed, Durability, Log, QueueOptions};
+use inrush_transport::activation::InheritedSockets;
+use inrush_transport::nodes::NumaNodes;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::options::FileSource;
+use super::running::RunningFiles;
+use crate::{Source, SourceServices, WorkerSizes};
+
+/// Longest wait for what must come.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A source in a folder of its own.
+struct TestSource {
+    folder: TempDir,
+    log: Arc<Log>,
+    ledger: Arc<Ledger>,
+    feed: Arc<DestinationFeed>,
+    options: FileSource,
+    running: Option<Arc<RunningFiles>>,
+    texts: Vec<String>,
+}
+
+fn knowledge() -> Enrichment {
+    let packs = PacksOptions {
+        enabled: false,
+        ..PacksOptions::default()
+    };
+    let options = EnrichmentOptions {
+        packs: &packs,
+        hosts: &HostsOptions::default(),
+        transforms: &[],
+        routes: &[],
+        data_dir: Path::new(""),
+    };
+    Enrichment::load(options, None).unwrap()
+}
+
+impl TestSource {
+    fn start(options: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let queue = QueueOptions {
+            durability: Durability::Memory,
+            ..QueueOptions::default()
+        };
+        let options = options.replace("{dir}", folder.path().to_str().unwrap());
+        let options: FileSource = serde_json::from_str(&options).unwrap();
+        let ledger = Ledger::new();
+        let log = Log::new(queue, Arc::clone(&ledger));
+        let feed = log.attach(&ledger.destination("out"));
+        let mut source = Self {
+            folder,
+            log,
+            ledger,
+            feed,
+            options,
+            running: None,
+            texts: Vec::new(),
+        };
+        source.run();
+        source
+    }
+
+    fn run(&mut self) {
+        let context = WorkerContext {
+            pool: self.log.pool(),
+            log: Arc::clone(&self.log),
+            ledger: Arc::clone(&self.ledger),
+            room: MemoryBudget::new(),
+            unknown: UnclassifiedTable::new(),
+            pool_threads: WorkPool::new(1),
+            near: NumaPlacement::new(NumaNodes::of_process(), self.log.pool()),
+            worker: 0,
+        };
+        let sizes = WorkerSizes {
+            cores: 1,
+            carry_bytes: 16 << 20,
+        };
+        let sockets = InheritedSockets::default();
+        let services = SourceServices::new(context, sizes, self.folder.path(), sockets);
+        let started = RunningFiles::start("files", &self.options, &services, &knowledge());
+        self.running = Some(started.unwrap());
+    }
+
+    /// Ends the source, as a stop of the process does.
+    fn stop(&mut self) {
+        let running = self.running.take().unwrap();
+        running.stop();
+        let end = Instant::now() + PATIENCE;
+        while !running.ended() {
+            assert!(Instant::now() < end, "the source does not end");
+            std::thread::yield_now();
+        }
+        // In memory a position holds once its events are delivered.
+        while self.take(Duration::ZERO) {}
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    }
+
+    /// Waits until the file system's clock, by which generations are ordered, has gone on.
+    fn tick(&self) {
+        let born = || {
+            let probe = self.path("probe");
+            File::create(&probe).unwrap();
+            let born = fs::metadata(&probe).unwrap().created().unwrap();
+            fs::remove_file(&probe).unwrap();
+            born
+        };
+        let before = born();
+        while born() == before {}
+    }
+
+    fn append(&self, name: &str, text: &str) -> File {
+        let path = self.path(name);
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    /// The texts so far, once there are as many.
+    fn texts(&mut self, count: usize) -> &[String] {
+        let end = Instant::now() + PATIENCE;
+        while self.texts.len() < count {
+            assert!(Instant::now() < end, "{count} texts: {:#?}", self.texts);
+            self.take(Duration::from_millis(100));
+        }
+        &self.texts
+    }
+
+    /// Takes a batch that comes within the wait.
+    fn take(&mut self, wait: Duration) -> bool {
+        let FeedNext::Batch(delivery) = self.feed.next(wait) else {
+            return false;
+        };
+        let batch = &delivery.batch;
+        for record in &batch.records()[delivery.events.start as usize..] {
+            let text = record.message.of(batch.bytes());
+            self.texts.push(String::from_utf8_lossy(text).into_owned());
+        }
+        let (position, events) = (delivery.position, delivery.events.clone());
+        self.feed.settle(position, events, Fate::Delivered);
+        true
+    }
+}
+
+impl Drop for TestSource {
+    fn drop(&mut self) {
+        if self.running.is_some() && !std::thread::panicking() {
+            self.stop();
+        }
+        self.log.detach("out", DropReason::Shutdown);
+    }
+}
+
+const LINES: &str = r#"{"include": ["{dir}/*.log"], "host": "h"}"#;
+const PODS: &str = r#"{"include": ["{dir}/pods/*/*/*.log"], "host": "h"}"#;
+
+fn cri(stream: &str, tag: &str, text: &str) -> String {
+    format!("2026-11-28T09:00:00.123456789Z {stream} {tag} {text}\n")
+}
+
+#[test]
+fn lines_come_from_files_that_are_there_new_and_appended_to() {
+    let mut source = TestSource::start(LINES);
+    source.append("a.log", "one\ntwo\n");
+    assert_eq!(source.texts(2), ["one", "two"]);
+    source.append("a.log", "three\nfo");
+    assert_eq!(source.texts(3), ["one", "two", "three"]);
+    source.append("a.log", "ur\n");
+    source.append("b.txt", "no\n");
+    assert_eq!(source.texts(4), ["one", "two", "three", "four"]);
+}
+
+#[test]
+fn a_renamed_file_is_read_to_its_end_and_the_new_one_from_its_beginning() {
+    let mut source = TestSource::start(LINES);
+    let mut old = source.append("a.log", "1\n");
+    source.texts(1);
+    fs::rename(source.path("a.log"), source.path("a.log.1")).unwrap();
+    old.write_all(b"2\n").unwrap();
+    source.append("a.log", "3\n");
+    old.write_all(b"4\n").unwrap();
+    let mut texts = source.texts(4).to_vec();
+    texts.sort();
+    assert_eq!(texts, ["1", "2", "3", "4"]);
+}
+
+#[test]
+fn an_event_may_begin_in_one_file_and_end_in_the_next() {
+    let mut source = TestSource::start(PODS);
+    let log = "pods/shop_web_1b/nginx/0.log";
+    let text = cri("stdout", "P", "ab") + &cri("stderr", "F", "x") + &cri("stdout", "P", "cd");
+    source.append(log, &text);
+    assert_eq!(source.texts(1), ["x"]);
+    fs::rename(
+        source.path(log),
+        source.path("pods/shop_web_1b/nginx/0.log.20261128-0"),
+    )
+    .unwrap();
+    source.append(
+        log,
+        &(cri("stdout", "F", "ef") + &cri("stdout", "F", "next")),
+    );
+    assert_eq!(source.texts(3), ["x", "abcdef", "next"]);
+}
+
+#[test]
+fn a_new_process_goes_on_where_the_last_one_ended() {
+    let mut source = TestSource::start(PODS);
+    let log = "pods/shop_web_1b/nginx/0.log";
+    let text = cri("stdout", "P", "ab") + &cri("stderr", "F", "x");
+    source.append(log, &text);
+    assert_eq!(source.texts(1), ["x"]);
+    source.stop();
+    source.append(log, &cri("stderr", "F", "y"));
+    fs::rename(
+        source.path(log),
+        source.path("pods/shop_web_1b/nginx/0.log.20261128-0"),
+    )
+    .unwrap();
+    source.append(
+        log,
+        &(cri("stdout", "F", "cd") + &cri("stdout", "F", "next")),
+    );
+    source.run();
+    assert_eq!(source.texts(4), ["x", "y", "abcd", "next"]);
+    assert_eq!(source.log.positions("files").len(), 2);
+}
+
+#[test]
+fn generations_that_nobody_saw_are_read_in_their_order() {
+    let mut source = TestSource::start(PODS);
+    let log = "pods/shop_web_1b/nginx/0.log";
+    source.append(log, &cri("stdout", "F", "0"));
+    assert_eq!(source.texts(1), ["0"]);
+    source.stop();
+    for number in 1..4 {
+        source.tick();
+        let older = format!("pods/shop_web_1b/nginx/0.log.20261128-{number}");
+        fs::rename(source.path(log), source.path(&older)).unwrap();
+        source.append(log, &cri("stdout", "F", &number.to_string()));
+    }
+    source.run();
+    assert_eq!(source.texts(4), ["0", "1", "2", "3"]);
+}
+
+#[test]
+fn a_copy_is_not_read_again_and_what_is_truncated_is() {
+    let mut source = TestSource::start(r#"{"include": ["{dir}/*.log*"], "host": "h"}"#);
+    source.append("a.log", "1\n2\n");
+    assert_eq!(source.texts(2), ["1", "2"]);
+    fs::copy(source.path("a.log"), source.path("a.log.1")).unwrap();
+    let file = File::options()
+        .write(true)
+        .open(source.path("a.log"))
+        .unwrap();
+    file.set_len(0).unwrap();
+    source.append("b.log", "3\n");
+    assert_eq!(source.texts(3), ["1", "2", "3"]);
+    source.append("a.log", "4\n");
+    assert_eq!(source.texts(4), ["1", "2", "3", "4"]);
+}
+
+/// What happens to a container's log.
+#[derive(Clone, Debug)]
+enum LogOp {
+    /// A piece of a stream, and whether it is the last one of its line.
+    Piece(bool, bool),
+    /// The runtime rotates.
+    Rotate,
+    /// The process ends, and a new one begins.
+    Restart,
+    /// All that came is waited for.
+    Wait,
+}
+
+fn op() -> impl Strategy<Value = LogOp> {
+    prop_oneof![
+        12 => (any::<bool>(), prop::bool::weighted(0.6))
+            .prop_map(|(err, last)| LogOp::Piece(err, last)),
+        2 => Just(LogOp::Rotate),
+        1 => Just(LogOp::Restart),
+        1 => Just(LogOp::Wait),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// However pieces, rotations and restarts follow each other: each line of each stream comes
+    /// once, whole, and in its order.
+    #[test]
+    fn each_line_of_a_container_comes_once(ops in prop::collection::vec(op(), 1..80)) {
+        let mut source = TestSource::start(PODS);
+        let log = "pods/shop_web_1b/nginx/0.log";
+        let mut open = [String::new(), String::new()];
+        let mut expected = [Vec::new(), Vec::new()];
+        let mut rotated = 0;
+        // The time of the first start is durable with the first event.
+        source.append(log, &cri("stderr", "F", "e;begin"));
+        source.texts(1);
+        expected[1].push("e;begin".to_owned());
+        for (number, op) in ops.iter().enumerate() {
+            match op {
+                LogOp::Piece(is_err, is_last) => {
+                    let at = usize::from(*is_err);
+                    let text = format!("{}{number};", ["o", "e"][at]);
+                    open[at].push_str(&text);
+                    let tag = if *is_last { "F" } else { "P" };
+                    source.append(log, &cri(["stdout", "stderr"][at], tag, &text));
+                    if *is_last {
+                        expected[at].push(std::mem::take(&mut open[at]));
+                    }
+                }
+                LogOp::Rotate => {
+                    source.tick();
+                    rotated += 1;
+                    let older = format!("{log}.20261128-{rotated:03}");
+                    if source.path(log).exists() {
+                        fs::rename(source.path(log), source.path(&older)).unwrap();
+                    }
+                }
+                LogOp::Restart => {
+                    source.stop();
+                    source.run();
+                }
+                LogOp::Wait => {
+                    // What was rotated before it was seen is found with the next file of its name.
+                    let text = format!("e{number};");
+                    source.append(log, &cri("stderr", "F", &text));
+                    expected[1].push(std::mem::take(&mut open[1]) + &text);
+                    source.texts(expected[0].len() + expected[1].len());
+                }
+            }
+        }
+        source.append(log, &cri("stderr", "F", "e;end"));
+        open[1].push_str("e;end");
+        expected[1].push(std::mem::take(&mut open[1]));
+        let texts = source.texts(expected[0].len() + expected[1].len()).to_vec();
+        source.stop();
+        let of = |stream: &str| -> Vec<String> {
+            texts.iter().filter(|text| text.starts_with(stream)).cloned().collect()
+        };
+        prop_assert_eq!(of("o"), expected[0].clone());
+        prop_assert_eq!(of("e"), expected[1].clone());
+    }
+}
