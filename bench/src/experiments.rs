@@ -9,7 +9,7 @@ use inrush_harness::lab::{BenchHarness, RunParameters};
 
 use crate::results::Results;
 use crate::scenario::ScenarioName;
-use crate::{classify, crash, faults, report, versus};
+use crate::{classify, crash, faults, report, rotation, versus};
 use inrush_harness::{bare, sink, subject};
 
 /// The page of results, beside the results.
@@ -34,6 +34,8 @@ enum BenchCommand {
     Versus(versus::VersusArgs),
     /// Have system calls of the store fail and answers of a bucket go lost, with kills, under load
     Faults(faults::FaultsArgs),
+    /// Rotate files of numbered lines in every way, kill their collector, and account for each line
+    Rotation(rotation::RotationArgs),
     /// Run a program of which chosen system calls fail
     #[command(hide = true)]
     Injected(faults::InjectedArgs),
@@ -43,6 +45,8 @@ enum BenchCommand {
     BareUdp(bare::udp::BareUdp),
     /// The bare HEC relay: read a request, perhaps sync it, answer, pass it on
     BareRelay(bare::relay::BareRelay),
+    /// The bare tail of files: read, find lines, escape, post to HEC
+    BareTail(bare::tail::BareTail),
     /// Read and recognise messages in a loop, for a profiler or an instruction counter
     Classify(classify::ClassifyArgs),
     /// A Splunk HEC endpoint that counts and forgets
@@ -141,10 +145,12 @@ pub fn experiments() -> ExitCode {
         BenchCommand::Crash(args) => crash::run(&args),
         BenchCommand::Versus(args) => versus::run(&args),
         BenchCommand::Faults(args) => faults::run(&args),
+        BenchCommand::Rotation(args) => rotation::run(&args),
         BenchCommand::Injected(args) => faults::run_injected(&args),
         BenchCommand::BareTcp(args) => bare::tcp::run(&args).map(|()| true),
         BenchCommand::BareUdp(args) => bare::udp::run(&args).map(|()| true),
         BenchCommand::BareRelay(args) => bare::relay::run(&args).map(|()| true),
+        BenchCommand::BareTail(args) => bare::tail::run(&args).map(|()| true),
         BenchCommand::Classify(args) => classify::run(&args).map(|()| true),
         BenchCommand::HecSink(args) => sink::run(&args).map(|()| true),
     };

@@ -9,6 +9,7 @@ mod experiments;
 mod faults;
 mod report;
 mod results;
+mod rotation;
 mod scenario;
 mod versus;
 

@@ -7,7 +7,7 @@ use inrush_harness::stats::{REFERENCE_US, Spread};
 
 use crate::results::Results;
 use crate::scenario::ScenarioName;
-use crate::{crash, faults, versus};
+use crate::{crash, faults, rotation, versus};
 
 const HEAD: &str = "\
 # Results
@@ -30,6 +30,7 @@ pub(crate) fn render(results: &Results) -> String {
     crash::section(&mut page, &results.crash);
     versus::section(&mut page, &results.versus);
     faults::section(&mut page, &results.faults);
+    rotation::section(&mut page, &results.rotation);
     page
 }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::crash::CrashRun;
 use crate::faults::FaultsRun;
+use crate::rotation::RotationRun;
 use crate::versus;
 
 /// All that was measured.
@@ -25,6 +26,9 @@ pub(crate) struct Results {
     /// Runs of `inrush-bench faults`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) faults: Vec<FaultsRun>,
+    /// Runs of `inrush-bench rotation`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) rotation: Vec<RotationRun>,
 }
 
 impl Results {

@@ -27,7 +27,7 @@ const IDLE_KIB_MAX: f64 = 20.0;
 /// Requests a second at least.
 const REQUESTS_MIN: f64 = 20_000.0;
 
-/// Descriptors that a process needs beside those of connections, amply.
+/// Descriptors that a process needs beside those of connections or files, amply.
 const DESCRIPTORS: u64 = 1_000;
 
 /// Answers that are awaited at once.
@@ -49,7 +49,7 @@ pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "10,000 idle and 1,000 active connections, requests of one event, HEC in, durable \
                  before the answer, HEC out";
     tell(shows);
-    raise_descriptors()?;
+    raise_descriptors(IDLE as u64 + ACTIVE)?;
     let sink = SinkProcess::start(&[])?;
     let load = &hec_server::LOADS[0];
     let mut inrush = lab.start_inrush(&load.inrush(), Some(&sink), User::Ours)?;
@@ -91,10 +91,11 @@ pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     Ok(scenario)
 }
 
-/// Processes that are started inherit the limit.
-fn raise_descriptors() -> Result<()> {
+/// Raises the limit of open files for this process and for those that it starts, which need so many
+/// for connections or files.
+pub(super) fn raise_descriptors(number: u64) -> Result<()> {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    let needed = IDLE as u64 + ACTIVE + DESCRIPTORS;
+    let needed = number + DESCRIPTORS;
     ensure!(
         most >= needed,
         "the hard limit of open files is {most}, and {needed} are needed: ulimit -Hn"

@@ -7,6 +7,7 @@ mod cost;
 mod dead;
 mod dead_full;
 mod durable;
+mod files;
 mod grid;
 mod grid_udp;
 mod heavy_forwarder;
@@ -132,6 +133,8 @@ pub(crate) enum ScenarioName {
     Store,
     /// What a search of many stored events takes.
     Search,
+    /// Collectors of files: cost of a line, idle files, lag.
+    Files,
     /// Share of SC4S's recorded answers that Inrush gives.
     Sc4sAnswers,
 }
@@ -212,6 +215,7 @@ impl ScenarioName {
             Self::Startup => startup::run(lab),
             Self::Store => store::run(lab),
             Self::Search => search::run(lab),
+            Self::Files => files::run(lab),
             Self::Sc4sAnswers => sc4s_answers::run(lab),
         }
     }

@@ -6,6 +6,7 @@
 //! stdin ends, which ends the process.
 
 pub mod relay;
+pub mod tail;
 pub mod tcp;
 pub mod udp;
 

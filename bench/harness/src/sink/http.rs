@@ -35,7 +35,8 @@ pub struct RequestHead<'h> {
     pub line: &'h str,
     /// True if it names a channel, by which acknowledgements are asked for.
     pub has_channel: bool,
-    pub(super) gzip: bool,
+    /// True if its body is compressed.
+    pub gzip: bool,
     left: BodyRemainder,
     expects_continue: bool,
 }

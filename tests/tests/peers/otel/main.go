@@ -1,5 +1,6 @@
 // Command otelcol is an OpenTelemetry Collector of the parts that Inrush is tested and measured
-// with: receiver and exporter of HEC, an exporter to a file, and queues on disk.
+// with: receiver and exporter of HEC, a receiver of log files, an exporter to a file, and queues on
+// disk.
 package main
 
 import (
@@ -8,6 +9,7 @@ import (
 	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/splunkhecexporter"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
+	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/filelogreceiver"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/splunkhecreceiver"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
@@ -21,7 +23,8 @@ import (
 
 func parts() (found otelcol.Factories, err error) {
 	found.Telemetry = otelconftelemetry.NewFactory()
-	found.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](splunkhecreceiver.NewFactory())
+	found.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](
+		filelogreceiver.NewFactory(), splunkhecreceiver.NewFactory())
 	if err != nil {
 		return found, err
 	}
