@@ -91,6 +91,9 @@ fn in_memory() -> QueueOptions {
     }
 }
 
+/// Texts of a batch in the queue, and the positions that it carries: stream and state.
+pub(super) type AppendedBatch = (Vec<String>, Vec<(u64, u64)>);
+
 impl Bench {
     pub(super) fn new(rules: &str) -> Self {
         Self::of(rules, 1)
@@ -193,7 +196,7 @@ impl Bench {
 
     /// The batches that reached the queue since the last time: their texts, and the positions that
     /// they carry.
-    pub(super) fn batches(&self) -> Vec<(Vec<String>, Vec<(u64, u64)>)> {
+    pub(super) fn batches(&self) -> Vec<AppendedBatch> {
         let mut batches = Vec::new();
         while let FeedNext::Batch(Delivery {
             position, batch, ..
