@@ -33,8 +33,9 @@ pub struct DestinationBacklog {
     pub bytes_max: u64,
     /// Policy for events that come once it is full.
     pub when_full: WhenFull,
-    /// True if it holds up sources, or less than a hundredth of its room is left. While nothing is
-    /// written for want of room, half of its room is enough.
+    /// True if it holds up sources, or less than a hundredth of its room is left, or than a full
+    /// batch while sources wait. While nothing is written for want of room, half of its room is
+    /// enough.
     pub full: bool,
     /// True if it is not configured any more.
     pub abandoned: bool,
@@ -410,6 +411,11 @@ impl Log {
         state.measure_backlogs();
         let room = state.room_bytes();
         let whole = state.is_stalled_full();
+        // Sources that ask for room wait for that of a full batch.
+        let asked = match state.blocked {
+            0 => 0,
+            _ => limits::BATCH_FLUSH_BYTES as u64,
+        };
         let backlog = |slot: &CursorSlot| {
             let bytes_max = state.limit(slot).unwrap_or(room);
             DestinationBacklog {
@@ -419,7 +425,7 @@ impl Log {
                 when_full: state.when_full(slot),
                 // One more batch may be too large for the rest: a hundredth is nothing.
                 full: slot.holds_up
-                    || slot.kept_bytes + bytes_max / 100 >= bytes_max
+                    || slot.kept_bytes + asked.max(bytes_max / 100) >= bytes_max
                     || whole && slot.kept_bytes >= bytes_max / 2,
                 abandoned: slot.abandoned_since.is_some(),
             }
