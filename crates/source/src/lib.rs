@@ -18,7 +18,7 @@
 //! 1. [`table`]: the types of sources; [`options`]: what every room asks of theirs.
 //! 2. [`SourceServices`]: parts of the process that sources share.
 //! 3. `stream`: connections of all sources; [`syslog`]: UDP, TCP, TLS and RELP; [`splunk_hec`]: an
-//!    HTTP Event Collector; [`file`]: files of logs; [`journald`]: the journal of systemd.
+//!    HTTP Event Collector; [`mod@file`]: files of logs; [`journald`]: the journal of systemd.
 //! 4. [`connection_limit`], [`refusals`]: places for connections, and who was turned away.
 //! 5. `account`: what is known of a token.
 //! 6. [`polled`]: sources that one thread polls; `made_up`: the least of them, for tests.

@@ -10,7 +10,7 @@
 //! # Limits
 //! Watches: `fs.inotify.max_user_watches`, about 1 KiB of kernel memory each, for all programs of
 //! the user together; [`InotifyWatcher::new`] can leave some to them. Queued notices:
-//! `fs.inotify.max_queued_events`, 16,384. A read returns at most those in [`BUFFER_BYTES`].
+//! `fs.inotify.max_queued_events`, 16,384. A read returns at most those in `BUFFER_BYTES`.
 //!
 //! # After a crash
 //! The kernel drops all watches with the descriptor.
