@@ -473,15 +473,21 @@ impl KnownFiles {
     /// Goes on with the logs of an earlier process. Returns the streams of those that are gone.
     pub(super) fn resume(&mut self, positions: &[(u64, LogPosition)]) -> Vec<u64> {
         let mut gone = Vec::new();
+        let mut resumed = Vec::new();
         for (stream, position) in positions {
-            if !self.resume_one(*stream, position) {
-                gone.push(*stream);
+            match self.resume_one(*stream, position) {
+                Some(newest) => resumed.push((*stream, position, newest)),
+                None => gone.push(*stream),
             }
+        }
+        // Once all files are known that a log has: the file of a name may be another log's.
+        for (stream, position, newest) in resumed {
+            self.settle_name(stream, Path::new(OsStr::from_bytes(&position.path)), newest);
         }
         gone
     }
 
-    fn resume_one(&mut self, stream: u64, position: &LogPosition) -> bool {
+    fn resume_one(&mut self, stream: u64, position: &LogPosition) -> Option<FileIdentity> {
         let path = PathBuf::from(OsStr::from_bytes(&position.path));
         // The name first: what is renamed before it was opened is among the others then.
         let mut files: Vec<NewFile> = self.open_if_there(&path).into_iter().collect();
@@ -505,20 +511,20 @@ impl KnownFiles {
             let lost = position.generations.last();
             let unread = lost.map_or(0, |one| one.length.saturating_sub(one.taken));
             self.counts.rotated_away_unread_bytes.add(unread);
-            return false;
+            return None;
         }
-        self.go_on(stream, &path, position, chain);
-        true
+        self.go_on(stream, &path, position, chain)
     }
 
-    /// Reads on from a position; `chain` has its generations that are still there.
+    /// Reads on from a position; `chain` has its generations that are still there. Returns the
+    /// newest of them.
     fn go_on(
         &mut self,
         stream: u64,
         path: &Path,
         position: &LogPosition,
         chain: Vec<(u8, NewFile)>,
-    ) {
+    ) -> Option<FileIdentity> {
         let numbers: Vec<u8> = chain.iter().map(|(number, _)| *number).collect();
         let origin = |at: usize| {
             let open = position.open[at]?;
@@ -537,9 +543,7 @@ impl KnownFiles {
             here.chain([taken]).min().unwrap_or(taken)
         };
         let mut chain = chain.into_iter();
-        let Some((number, first)) = chain.next() else {
-            return;
-        };
+        let (number, first) = chain.next()?;
         let known = |number: u8| match usize::from(number) == last {
             true => position.generations[last].taken,
             // Read to its end by then.
@@ -561,18 +565,31 @@ impl KnownFiles {
             let next = generation(new, 0, known(number));
             self.orders.push(TailOrder::Next(stream, Box::new(next)));
         }
-        self.settle_name(stream, path, newest);
+        Some(newest)
     }
 
-    /// After a log is resumed: is its name still that of its newest generation?
+    /// After all logs are resumed: has this one still its name?
     fn settle_name(&mut self, stream: u64, path: &Path, newest: FileIdentity) {
-        let Some(now) = self.open_if_there(path) else {
-            return self.vanished(path);
-        };
-        if now.identity.key != newest.key {
-            self.found(path);
+        let now = self.open_if_there(path).map(|now| now.identity.key);
+        if now == Some(newest.key) {
+            self.by_path.insert(path.to_owned(), stream);
+            return;
         }
-        let _ = stream;
+        match now.and_then(|key| self.by_inode.get(&key)) {
+            // The file is another log's, which was resumed too.
+            Some(other) => {
+                let other = other.stream;
+                self.by_path.insert(path.to_owned(), other);
+                self.orders.push(TailOrder::NameGone(stream));
+            }
+            None => {
+                self.by_path.insert(path.to_owned(), stream);
+                match now {
+                    Some(_) => self.found(path),
+                    None => self.vanished(path),
+                }
+            }
+        }
     }
 
     fn open_if_there(&mut self, path: &Path) -> Option<NewFile> {

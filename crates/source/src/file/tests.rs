@@ -286,6 +286,23 @@ fn a_copy_is_not_read_again_and_what_is_truncated_is() {
     assert_eq!(source.texts(4), ["1", "2", "3", "4"]);
 }
 
+#[test]
+fn a_renamed_file_and_the_new_one_each_go_on_after_a_restart() {
+    let mut source = TestSource::start(LINES);
+    source.append("a.log", "1\n");
+    source.texts(1);
+    fs::rename(source.path("a.log"), source.path("a.log.1")).unwrap();
+    source.append("a.log", "2\n");
+    source.texts(2);
+    source.stop();
+    source.run();
+    source.append("a.log", "3\n");
+    source.append("a.log.1", "4\n");
+    let mut texts = source.texts(4).to_vec();
+    texts.sort();
+    assert_eq!(texts, ["1", "2", "3", "4"]);
+}
+
 /// What happens to a container's log.
 #[derive(Clone, Debug)]
 enum LogOp {
