@@ -17,15 +17,14 @@
 //! # In reading order
 //! 1. [`table`]: the types of sources; [`options`]: what every room asks of theirs.
 //! 2. [`SourceServices`]: parts of the process that sources share.
-//! 3. `stream`: connections of all sources; [`syslog`]: UDP, TCP, TLS and RELP; [`splunk_hec`]: an
-//!    HTTP Event Collector; [`mod@file`]: files of logs; [`journald`]: the journal of systemd.
-//! 4. [`connection_limit`], [`refusals`]: places for connections, and who was turned away.
-//! 5. `account`: what is known of a token.
-//! 6. [`polled`]: sources that one thread polls; `made_up`: the least of them, for tests.
+//! 3. [`syslog`]: UDP, TCP, TLS and RELP; [`splunk_hec`]: an HTTP Event Collector; [`mod@file`]:
+//!    files of logs; [`journald`]: the journal of systemd. Connections of the first two:
+//!    [`inrush_stream`].
+//! 4. `account`: counts of a token.
+//! 5. [`polled`]: sources that one thread polls; `made_up`: the least of them, for tests.
 #![forbid(unsafe_code)]
 
 mod account;
-pub mod connection_limit;
 pub mod file;
 pub mod journald;
 #[cfg(feature = "made_up")]
@@ -33,10 +32,8 @@ pub mod made_up;
 mod mutant;
 pub mod options;
 pub mod polled;
-pub mod refusals;
 mod services;
 pub mod splunk_hec;
-mod stream;
 pub mod syslog;
 pub mod table;
 
@@ -46,11 +43,12 @@ use std::sync::Arc;
 use inrush_event::{HistogramSnapshot, MetricsPage, Timestamp};
 use inrush_ingest::batch_writer::source::IngestSource;
 use inrush_ingest::enrichment::Enrichment;
+use inrush_stream::ConnectionState;
+use inrush_stream::refusals::{PersistentRefusal, RefusedPeer};
 use inrush_transport::config::ListenAddr;
 
 pub use account::{SenderShare, TokenAccount};
 use options::SourceOptions;
-use refusals::{PersistentRefusal, RefusedPeer};
 
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, switch_mutant};
@@ -157,4 +155,17 @@ pub struct SourceState {
     pub refused: Vec<RefusedPeer>,
     /// Connections turned away of addresses that made room in that list.
     pub refused_others: u64,
+}
+
+impl From<ConnectionState> for SourceState {
+    fn from(state: ConnectionState) -> Self {
+        Self {
+            connections: state.connections,
+            certificate_not_after: state.certificate_not_after,
+            connection_errors: state.connection_errors,
+            refused: state.refused,
+            refused_others: state.refused_others,
+            ..Self::default()
+        }
+    }
 }

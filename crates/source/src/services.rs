@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use inrush_ingest::batch_writer::WorkerContext;
+use inrush_stream::StreamRuntime;
+pub use inrush_stream::WorkerSizes;
+use inrush_stream::connection_limit::ConnectionLimiter;
 use inrush_transport::activation::InheritedSockets;
 use inrush_transport::config::ListenAddr;
-
-use crate::connection_limit::ConnectionLimiter;
 
 /// Threads that all sources of one type share, such as those that read stream connections.
 pub trait SharedThreads: Any + Send + Sync {
@@ -28,13 +29,22 @@ pub trait SharedThreads: Any + Send + Sync {
     fn join(&self);
 }
 
-/// Cores that take events in, and the memory of each for what connections have it keep.
-#[derive(Clone, Copy, Debug)]
-pub struct WorkerSizes {
-    /// Cores that take events in.
-    pub cores: usize,
-    /// Bytes for unfinished frames, of each core.
-    pub carry_bytes: u64,
+impl SharedThreads for StreamRuntime {
+    fn stop_accepting(&self) {
+        Self::stop_accepting(self);
+    }
+
+    fn stop(&self) {
+        Self::stop(self);
+    }
+
+    fn ended(&self) -> bool {
+        Self::ended(self)
+    }
+
+    fn join(&self) {
+        Self::join(self);
+    }
 }
 
 /// Threads of one type of sources, and the same as what the pipeline stops.
@@ -80,7 +90,7 @@ impl SourceServices {
     ///
     /// # Errors
     /// They cannot be started.
-    pub(crate) fn shared<T: SharedThreads>(
+    fn shared<T: SharedThreads>(
         &self,
         start: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<Arc<T>> {
@@ -95,6 +105,14 @@ impl SourceServices {
             (Arc::clone(&new) as _, Arc::clone(&new) as _),
         );
         Ok(new)
+    }
+
+    /// The acceptor and the stream workers, started with the first source that asks for them.
+    ///
+    /// # Errors
+    /// They cannot be started.
+    pub(crate) fn streams(&self) -> io::Result<Arc<StreamRuntime>> {
+        self.shared(|| StreamRuntime::start(&self.context, self.sizes, &self.connections))
     }
 
     /// All threads that sources share.

@@ -13,7 +13,7 @@ use inrush_inspect::explain::UnknownStatus;
 use inrush_pipeline::ReloadReport;
 use inrush_pipeline::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
 use inrush_sink::Store;
-use inrush_source::refusals::RefusedPeer;
+use inrush_stream::refusals::RefusedPeer;
 use serde::Serialize;
 
 use crate::doors::DoorList;

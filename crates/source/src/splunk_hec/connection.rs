@@ -24,6 +24,7 @@ use inrush_event::{instant_now, limits};
 use inrush_ingest::batch_writer::FrameIntake;
 use inrush_ingest::batch_writer::acks::{AckRange, AckTarget, PendingAcks};
 use inrush_ingest::batch_writer::stream::StreamDecoder;
+use inrush_stream::AnsweringConnection;
 use inrush_transport::http::head::{HeadParse, parse_head};
 use inrush_transport::http::reader::{BodyFault, BodyReader};
 use inrush_transport::http::unfinished::UnfinishedHead;
@@ -41,7 +42,6 @@ use super::request::EventUpload;
 use super::settings::{HecSettings, HecShared};
 use super::tokens::HecToken;
 use crate::mutant::{Mutant, is_on};
-use crate::stream::AnsweringConnection;
 
 /// Requests of a connection that may wait for their answer; no known client sends a second one
 /// before it has the first one's.

@@ -13,14 +13,14 @@ use inrush_event::{HistogramSnapshot, Metric, MetricsPage, Timestamp};
 use inrush_ingest::batch_writer::WorkerContext;
 use inrush_ingest::batch_writer::source::IngestSource;
 use inrush_ingest::enrichment::Enrichment;
+use inrush_stream::refusals::PersistentRefusal;
+use inrush_stream::{OpenListeners, StreamRuntime, StreamSettings, StreamSource};
 use inrush_transport::config::ListenAddr;
 use inrush_transport::tls::HTTP_PROTOCOLS;
 
 use super::options::SplunkHecSource;
 use super::settings::{HecDecoders, HecSettings, HecShared};
 use crate::options::SourceOptions;
-use crate::refusals::PersistentRefusal;
-use crate::stream::{OpenListeners, StreamRuntime, StreamSettings, StreamSource};
 use crate::{Source, SourceServices, SourceState, TokenAccount};
 
 /// Options, and those that wait to be taken on.
@@ -113,7 +113,7 @@ impl RunningHec {
         let context = &services.context;
         let opened = open(name, options, context, &services.data_dir, known);
         let (shared, streams) = opened.map_err(said)?;
-        let runtime = StreamRuntime::shared(services);
+        let runtime = services.streams();
         let running = Self {
             shared,
             streams,
@@ -145,7 +145,7 @@ impl RunningHec {
             &config.stream,
             runtime,
             streams,
-            &self.services,
+            |address| self.services.inherited(address).into_iter().next(),
         )
     }
 }
@@ -209,7 +209,7 @@ impl Source for RunningHec {
     }
 
     fn state(&self) -> SourceState {
-        self.streams.state()
+        self.streams.state().into()
     }
 
     fn metrics(&self, page: &mut MetricsPage) {

@@ -13,6 +13,7 @@ use inrush_event::{Histogram, Network, Protocol, instant_now};
 use inrush_ingest::batch_writer::acks::AckTarget;
 use inrush_ingest::hostname::{ReverseDns, ReverseNames};
 use inrush_queue::Log;
+use inrush_stream::{ConnectionDecoder, ConnectionDecoders};
 
 use super::acks::{AckLimits, AckTable};
 use super::connection::HecConnection;
@@ -21,7 +22,6 @@ use super::counts::{AnswerCounts, TokenCounts};
 use super::options::{BusyAnswer, HostRule, SplunkHecSource};
 use super::reply::ReplyContent;
 use super::tokens::TokenTable;
-use crate::stream::{ConnectionDecoder, ConnectionDecoders};
 
 /// A fault of a peer is logged at most once in this time.
 const NOTED_EVERY: Duration = Duration::from_secs(60);

@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use inrush_ingest::batch_writer::WorkerContext;
 use inrush_ingest::enrichment::Enrichment;
+use inrush_stream::connection_limit::{AddressLimit, ConnectionLimiter};
+use inrush_stream::{SimulatedWorker, StreamSource};
 use inrush_transport::stream::Connection;
 use inrush_transport::virtual_socket::VirtualSocket;
 
 use super::options::SplunkHecSource;
 use super::running;
 use super::settings::HecShared;
-use crate::connection_limit::{AddressLimit, ConnectionLimiter};
-use crate::stream::{StreamLoop, StreamSource};
 
 /// Bytes that unfinished requests of all connections may have.
 const CARRY_BYTES: u64 = 64 << 20;
@@ -27,7 +27,7 @@ pub struct SimulatedCollector {
     shared: Arc<HecShared>,
     streams: Arc<StreamSource>,
     connections: Arc<ConnectionLimiter>,
-    worker: StreamLoop,
+    worker: SimulatedWorker,
 }
 
 impl SimulatedCollector {
@@ -43,7 +43,7 @@ impl SimulatedCollector {
         known: &Enrichment,
     ) -> Result<Self, String> {
         let (shared, streams) = running::open(name, options, &context, data_dir, known)?;
-        let worker = StreamLoop::alone(context, CARRY_BYTES);
+        let worker = SimulatedWorker::new(context, CARRY_BYTES);
         Ok(Self {
             shared,
             streams,

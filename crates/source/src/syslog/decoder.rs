@@ -5,9 +5,9 @@ use inrush_event::Protocol;
 use inrush_ingest::batch_writer::FrameIntake;
 use inrush_ingest::batch_writer::acks::{AckTarget, PendingAcks};
 use inrush_ingest::batch_writer::stream::StreamDecoder;
+use inrush_stream::{ConnectionDecoder, ConnectionDecoders};
 
 use super::relp::RelpConnection;
-use crate::stream::{ConnectionDecoder, ConnectionDecoders};
 
 /// Makes the decoders of a syslog source's connections.
 pub(super) struct SyslogDecoders(pub(super) SyslogOptions);

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use inrush_event::{Ledger, SourceInfo};
 use inrush_ingest::enrichment::Enrichment;
+use inrush_stream::{StreamSettings, StreamSource};
 use inrush_transport::config::ListenAddr;
 use inrush_transport::tls::ONE_PROTOCOL;
 use inrush_transport::udp::UdpProbe;
 
 use super::decoder::SyslogDecoders;
 use super::options::SyslogSource;
-use crate::stream::{StreamSettings, StreamSource};
 
 /// Resolves the options of the source `name`. The TLS of `before`, which runs now, goes on if its
 /// options are the same.

@@ -19,9 +19,8 @@ use inrush_event::{Anomalies, Span, limits};
 use inrush_ingest::batch_writer::FrameIntake;
 use inrush_ingest::batch_writer::acks::{AckRange, AckTarget, PendingAcks};
 use inrush_ingest::batch_writer::stream::StreamDecoder;
+use inrush_stream::AnsweringConnection;
 use inrush_transport::stream::{Connection, EndReason};
-
-use crate::stream::AnsweringConnection;
 
 /// Answer buffers larger than this are given back once they are empty.
 const IDLE_BYTES: usize = 4096;

@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 use inrush_event::{Metric, MetricsPage, Protocol, Timestamp};
 use inrush_ingest::batch_writer::source::IngestSource;
 use inrush_ingest::enrichment::Enrichment;
+use inrush_stream::refusals::PersistentRefusal;
+use inrush_stream::{OpenListeners, StreamRuntime, StreamSettings};
 use inrush_transport::config::ListenAddr;
 
 use super::live::{self, LiveSource};
 use super::options::SyslogSource;
 use super::udp::{self, UdpWorker};
 use crate::options::SourceOptions;
-use crate::refusals::PersistentRefusal;
-use crate::stream::{OpenListeners, StreamRuntime, StreamSettings};
 use crate::{Source, SourceServices, SourceState};
 
 /// Timeout for the threads of a listener that was closed, at a reload and at the stop.
@@ -85,7 +85,7 @@ impl RunningSyslog {
     ) -> Result<(Arc<Self>, Vec<String>), String> {
         let settings = live::resolve(name, options, None, known)?;
         let live = LiveSource::new(name, settings, &services.context.ledger);
-        let streams = StreamRuntime::shared(services);
+        let streams = services.streams();
         let running = Self {
             live,
             services: Arc::clone(services),
@@ -122,7 +122,9 @@ impl RunningSyslog {
             listen.partition(|address| address.protocol == Protocol::Udp);
         let live = &self.live.streams;
         let stream = &config.stream;
-        let mut problems = streams.open(&connections, stream, &self.streams, live, &self.services);
+        let mut problems = streams.open(&connections, stream, &self.streams, live, |address| {
+            self.services.inherited(address).into_iter().next()
+        });
         for address in datagrams {
             if udp.iter().any(|one| one.configured == address) {
                 continue;
@@ -250,7 +252,7 @@ impl Source for RunningSyslog {
         SourceState {
             sockets,
             receive_buffer_bytes,
-            ..self.live.streams.state()
+            ..self.live.streams.state().into()
         }
     }
 

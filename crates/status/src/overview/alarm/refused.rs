@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::net::IpAddr;
 
-use inrush_source::refusals::PersistentRefusal;
+use inrush_stream::refusals::PersistentRefusal;
 use inrush_transport::refusal::Refusal;
 use inrush_transport::stream::EndReason;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use inrush_sink::LastError;
-use inrush_source::refusals::PersistentRefusal;
+use inrush_stream::refusals::PersistentRefusal;
 use inrush_transport::refusal::Refusal;
 
 use super::*;

@@ -13,13 +13,12 @@ use inrush_transport::stream::{Connection, EndReason};
 use inrush_transport::tls::{AlpnProtocols, Refresh, ServerTls};
 
 use super::connection::ConnectionDecoders;
-use crate::SourceState;
 use crate::connection_limit::{AddressLimit, ConnectionLimiter};
-use crate::refusals::RefusalTable;
+use crate::refusals::{RefusalTable, RefusedPeer};
 
 /// Settings of a source that a reload can change. Connections that are open keep the decoder that
 /// they began with; everything else holds from the next batch on.
-pub(crate) struct StreamSettings {
+pub struct StreamSettings {
     /// Options of its connections.
     pub options: StreamOptions,
     /// Certificate of its TLS listeners.
@@ -36,7 +35,7 @@ impl StreamSettings {
     ///
     /// # Errors
     /// In words: a certificate that cannot be used.
-    pub(crate) fn tls(
+    pub fn tls(
         options: Option<&TlsServerOptions>,
         protocols: AlpnProtocols,
         before: Option<(Option<&TlsServerOptions>, &StreamSource)>,
@@ -61,8 +60,23 @@ impl StreamSettings {
     }
 }
 
+/// State of a source's connections at one moment.
+#[derive(Clone, Debug)]
+pub struct ConnectionState {
+    /// Open stream connections.
+    pub connections: u64,
+    /// Expiry of the served certificate, in seconds since 1970.
+    pub certificate_not_after: Option<i64>,
+    /// Connections refused or ended early, by reason.
+    pub connection_errors: BTreeMap<String, u64>,
+    /// Peers that were turned away, the last one first.
+    pub refused: Vec<RefusedPeer>,
+    /// Connections turned away of addresses that made room in that list.
+    pub refused_others: u64,
+}
+
 /// A source of connections, for as long as it runs.
-pub(crate) struct StreamSource {
+pub struct StreamSource {
     /// The source as its batch writers share it.
     pub ingest: Arc<IngestSource>,
     /// Open stream connections.
@@ -83,7 +97,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl StreamSource {
     /// The source `name`, with its counters in the ledger.
-    pub(crate) fn new(name: &str, settings: StreamSettings, ledger: &Ledger) -> Arc<Self> {
+    pub fn new(name: &str, settings: StreamSettings, ledger: &Ledger) -> Arc<Self> {
         Arc::new(Self {
             ingest: IngestSource::new(name, settings.ingest.clone(), ledger),
             connections: Counter::default(),
@@ -97,17 +111,17 @@ impl StreamSource {
     }
 
     /// Name in the configuration.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.ingest.name
     }
 
     /// The settings now.
-    pub(crate) fn settings(&self) -> Arc<StreamSettings> {
+    pub fn settings(&self) -> Arc<StreamSettings> {
         Arc::clone(&lock(&self.settings))
     }
 
     /// Replaces the settings. Batches have them from the next one on.
-    pub(crate) fn replace_settings(&self, settings: StreamSettings) {
+    pub fn replace_settings(&self, settings: StreamSettings) {
         self.ingest.replace_settings(settings.ingest.clone());
         *lock(&self.settings) = Arc::new(settings);
     }
@@ -135,12 +149,12 @@ impl StreamSource {
     }
 
     /// Account of the connections that were turned away, locked.
-    pub(crate) fn refusals(&self) -> MutexGuard<'_, RefusalTable> {
+    pub fn refusals(&self) -> MutexGuard<'_, RefusalTable> {
         lock(&self.refusals)
     }
 
     /// The number by which places are counted; the source outlives them.
-    pub(crate) fn number(&self) -> usize {
+    pub fn number(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
@@ -154,23 +168,22 @@ impl StreamSource {
     }
 
     /// State of its connections.
-    pub(crate) fn state(&self) -> SourceState {
+    pub fn state(&self) -> ConnectionState {
         let refusals = self.refusals();
         let (refused, refused_others) = (refusals.list(), refusals.others());
         drop(refusals);
         let tls = self.settings().tls.clone();
-        SourceState {
+        ConnectionState {
             connections: self.connections.get(),
             certificate_not_after: tls.map(|tls| tls.not_after()),
             connection_errors: self.connection_errors(),
             refused,
             refused_others,
-            ..SourceState::default()
         }
     }
 
     /// Adds the metrics of its connections.
-    pub(crate) fn metrics(&self, page: &mut MetricsPage) {
+    pub fn metrics(&self, page: &mut MetricsPage) {
         let name = self.name();
         let labels = || vec![("source", name)];
         let mut add = |metric, value: u64| page.add(metric, labels(), value as f64);
@@ -197,7 +210,7 @@ impl StreamSource {
     }
 
     /// Loads the certificate again if its files have changed.
-    pub(crate) fn refresh_certificate(&self) {
+    pub fn refresh_certificate(&self) {
         let Some(tls) = self.settings().tls.clone() else {
             return;
         };
@@ -216,7 +229,7 @@ impl StreamSource {
     }
 
     /// Says who was turned away, and where descriptors ran out who has most connections.
-    pub(crate) fn tell_refusals(&self, connections: &ConnectionLimiter) {
+    pub fn tell_refusals(&self, connections: &ConnectionLimiter) {
         let lines = self.refusals().lines(Instant::now());
         for line in &lines {
             tracing::warn!(source = self.name(), "connections refused: {line}");

@@ -23,7 +23,7 @@ mod linger;
 mod opening;
 mod room;
 #[cfg(feature = "simulation")]
-mod simulation;
+pub(crate) mod simulation;
 
 use std::collections::VecDeque;
 use std::io;

@@ -10,7 +10,7 @@ use inrush_ingest::now::Now;
 use inrush_transport::stream::{Connection, EndReason, StreamRead};
 
 /// Maker of the decoders of a source's connections.
-pub(crate) trait ConnectionDecoders: Send + Sync {
+pub trait ConnectionDecoders: Send + Sync {
     /// The decoder of a new connection for `protocol`, whose answers go to `id`.
     fn decoder(&self, protocol: Protocol, id: AckTarget) -> ConnectionDecoder;
 }
@@ -19,7 +19,7 @@ pub(crate) trait ConnectionDecoders: Send + Sync {
 ///
 /// Answers are owed for batches ([`PendingAcks`]). The worker gives them back with
 /// [`Self::settle`] once their batch has met its fate, and writes with [`Self::pump`].
-pub(crate) trait AnsweringConnection: StreamDecoder + Send {
+pub trait AnsweringConnection: StreamDecoder + Send {
     /// Reads once into `room`, which is in the batch; what is in no event stays out of it.
     /// `cipher` is scratch as for [`Connection::read`].
     fn receive(
@@ -96,7 +96,7 @@ pub(crate) trait AnsweringConnection: StreamDecoder + Send {
 }
 
 /// Decoder that cuts the bytes of a connection into messages.
-pub(crate) enum ConnectionDecoder {
+pub enum ConnectionDecoder {
     /// Nobody waits for answers.
     Silent(Box<dyn StreamDecoder + Send>),
     /// Its peer waits for answers.

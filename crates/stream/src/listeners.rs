@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use inrush_transport::config::{ListenAddr, StreamOptions};
 use inrush_transport::listen;
+use socket2::Socket;
 
 use super::acceptor::StreamListener;
 use super::runtime::StreamRuntime;
 use super::source::StreamSource;
-use crate::SourceServices;
 
 /// An open address: as it is configured, and as it is bound.
 struct OpenListener {
@@ -19,24 +19,26 @@ struct OpenListener {
 
 /// Open stream listeners of one source.
 #[derive(Default)]
-pub(crate) struct OpenListeners(Vec<OpenListener>);
+pub struct OpenListeners(Vec<OpenListener>);
 
 impl OpenListeners {
-    /// Opens the addresses that are not open. Returns what could not be, in words.
-    pub(crate) fn open(
+    /// Opens the addresses that are not open, with the socket that `inherited` has for one of them
+    /// if there is one. Returns what could not be opened, in words.
+    pub fn open(
         &mut self,
         addresses: &[ListenAddr],
         options: &StreamOptions,
         runtime: &StreamRuntime,
         source: &Arc<StreamSource>,
-        services: &SourceServices,
+        mut inherited: impl FnMut(&ListenAddr) -> Option<Socket>,
     ) -> Vec<String> {
         let mut problems = Vec::new();
         for address in addresses {
             if self.0.iter().any(|one| one.configured == *address) {
                 continue;
             }
-            match listen_on(*address, options, runtime, source, services) {
+            let passed = inherited(address);
+            match listen_on(*address, options, runtime, source, passed) {
                 Ok(bound) => self.0.push(OpenListener {
                     configured: *address,
                     bound,
@@ -48,7 +50,7 @@ impl OpenListeners {
     }
 
     /// Closes the addresses that are not among these.
-    pub(crate) fn keep(&mut self, addresses: &[ListenAddr], runtime: &StreamRuntime) {
+    pub fn keep(&mut self, addresses: &[ListenAddr], runtime: &StreamRuntime) {
         let gone = |one: &mut OpenListener| !addresses.contains(&one.configured);
         for one in self.0.extract_if(.., gone) {
             runtime.close(one.configured);
@@ -56,7 +58,7 @@ impl OpenListeners {
     }
 
     /// The address that is bound for a configured one, if it is open.
-    pub(crate) fn bound(&self, configured: &ListenAddr) -> Option<ListenAddr> {
+    pub fn bound(&self, configured: &ListenAddr) -> Option<ListenAddr> {
         let found = self.0.iter().find(|one| one.configured == *configured);
         found.map(|one| one.bound)
     }
@@ -68,9 +70,8 @@ fn listen_on(
     options: &StreamOptions,
     runtime: &StreamRuntime,
     source: &Arc<StreamSource>,
-    services: &SourceServices,
+    passed: Option<Socket>,
 ) -> Result<ListenAddr, String> {
-    let passed = services.inherited(&address).into_iter().next();
     let listener = match passed {
         Some(socket) => std::net::TcpListener::from(socket),
         None => listen::tcp_listener(address).map_err(|error| error.to_string())?,

@@ -1,7 +1,7 @@
 //! Threads that all sources of connections share: the acceptor and the stream workers.
 //!
 //! # States
-//! Running; stopping, after [`SharedThreads::stop`], until [`SharedThreads::ended`]; joined.
+//! Running; stopping, after [`StreamRuntime::stop`], until [`StreamRuntime::ended`]; joined.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,18 @@ use super::acceptor::{Acceptor, StreamListener};
 use super::source::StreamSource;
 use super::worker::{StreamWorker, WorkerHandle};
 use crate::connection_limit::ConnectionLimiter;
-use crate::services::{SharedThreads, SourceServices, WorkerSizes};
+
+/// Cores that take events in, and the memory of each for what connections have it keep.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerSizes {
+    /// Cores that take events in.
+    pub cores: usize,
+    /// Bytes for unfinished frames, of each core.
+    pub carry_bytes: u64,
+}
 
 /// The acceptor and the stream workers.
-pub(crate) struct StreamRuntime {
+pub struct StreamRuntime {
     workers: Mutex<Vec<StreamWorker>>,
     /// For orders to the workers while the above is being joined.
     handles: Vec<WorkerHandle>,
@@ -28,16 +36,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl StreamRuntime {
-    /// The threads of the process, started with the first source that asks for them.
+    /// Starts the workers and the acceptor.
     ///
     /// # Errors
-    /// They cannot be started.
-    pub(crate) fn shared(services: &SourceServices) -> io::Result<Arc<Self>> {
-        services.shared(|| Self::start(&services.context, services.sizes, &services.connections))
-    }
-
-    /// Starts the workers and the acceptor.
-    fn start(
+    /// A thread cannot be started, or the kernel gives no descriptor.
+    pub fn start(
         context: &WorkerContext,
         sizes: WorkerSizes,
         connections: &Arc<ConnectionLimiter>,
@@ -69,12 +72,12 @@ impl StreamRuntime {
     }
 
     /// Has the connections of a source read for the last time, and closed.
-    pub(crate) fn forget(&self, source: &Arc<StreamSource>) {
+    pub fn forget(&self, source: &Arc<StreamSource>) {
         self.handles.iter().for_each(|worker| worker.forget(source));
     }
 
     /// True if a worker or the acceptor has ended by a fault.
-    pub(crate) fn is_dead(&self) -> bool {
+    pub fn is_dead(&self) -> bool {
         let worker = lock(&self.workers).iter().any(StreamWorker::ended);
         worker || lock(&self.acceptor).as_ref().is_some_and(Acceptor::ended)
     }
@@ -84,24 +87,26 @@ impl StreamRuntime {
             order(acceptor);
         }
     }
-}
 
-impl SharedThreads for StreamRuntime {
-    fn stop_accepting(&self) {
+    /// Closes all listeners, and waits for the acceptor.
+    pub fn stop_accepting(&self) {
         if let Some(acceptor) = lock(&self.acceptor).take() {
             acceptor.stop();
         }
     }
 
-    fn stop(&self) {
+    /// Asks the workers to take in what their connections have sent, and to end.
+    pub fn stop(&self) {
         lock(&self.workers).iter().for_each(StreamWorker::stop);
     }
 
-    fn ended(&self) -> bool {
+    /// True if all workers have ended.
+    pub fn ended(&self) -> bool {
         lock(&self.workers).iter().all(StreamWorker::ended)
     }
 
-    fn join(&self) {
+    /// Waits for the workers.
+    pub fn join(&self) {
         let workers = std::mem::take(&mut *lock(&self.workers));
         workers.into_iter().for_each(StreamWorker::join);
     }
