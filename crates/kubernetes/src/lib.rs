@@ -13,7 +13,9 @@
 //!    [`DockerContainer`]: docker's file beside them.
 //! 2. [`ClusterAccess`]: a kubeconfig file or the service account of a pod.
 //! 3. [`ClusterWatch`]: the threads that list and watch, and [`MetadataStore`], which they fill.
-//! 4. [`resolve`]: from annotations to the [`ContainerPolicy`] of a stream.
+//! 4. [`resolve`]: from annotations to the [`ContainerPolicy`] of a stream; [`EventEdits`]: what it
+//!    does to texts; [`VolumePlaces`]: files in volumes.
+//! 5. [`WorkloadDesk`]: from the path of a log to the [`WorkloadView`] of its container.
 //!
 //! # Limits
 //! Each is a constant with its reason, in the module that has it.
@@ -26,7 +28,10 @@ mod annotations;
 mod anomaly;
 mod answer;
 mod client;
+mod desk;
 mod docker;
+mod edits;
+mod fields;
 mod kubeconfig;
 mod lines;
 mod objects;
@@ -35,6 +40,7 @@ mod reflector;
 mod service;
 mod store;
 mod text_map;
+mod volumes;
 
 pub use annotations::{
     AnnotationDecision, AnnotationDialect, AnnotationKey, AnnotationPlace, AnnotationProblem,
@@ -42,7 +48,13 @@ pub use annotations::{
     MultilineRule, ReplaceRule, VolumeRule, resolve, resolve_labels,
 };
 pub use anomaly::{ObjectAnomaly, ObjectAnomalyCounts};
+pub use desk::{
+    DeskOptions, DestinationNames, WorkloadAnswer, WorkloadDesk, WorkloadMetadataState,
+    WorkloadView,
+};
 pub use docker::{DOCKER_CONFIG_BYTES_MAX, DockerConfigError, DockerContainer};
+pub use edits::{EditOutcome, EventEdits, FilterReason};
+pub use fields::{FieldNaming, FieldSettings};
 pub use kubeconfig::{
     ClientIdentity, ClusterAccess, ClusterAccessError, PemSource, SERVICE_ACCOUNT, TokenSource,
 };
@@ -57,3 +69,4 @@ pub use reflector::WatchCounts;
 pub use service::{ClusterWatch, WatchScope, WatchState};
 pub use store::{KindPhase, MetadataLookup, MetadataStore, ObjectKind, PodMetadata};
 pub use text_map::TextMap;
+pub use volumes::{VOLUMES_MAX, VolumeFiles, VolumePlaces};

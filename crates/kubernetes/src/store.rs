@@ -114,6 +114,26 @@ pub struct PodMetadata {
     pub removed: bool,
 }
 
+impl PodMetadata {
+    /// True if another state of the same pod says the same of its logs: what they are of, and what
+    /// their owners want of them.
+    pub fn is_alike(&self, other: &Self) -> bool {
+        let ids = |one: &Self| {
+            let all = one.pod.containers.iter();
+            let ids = all.map(|one| (one.name.clone(), one.id.clone()));
+            ids.collect::<Vec<_>>()
+        };
+        let (one, two) = (&self.pod, &other.pod);
+        std::ptr::eq(self, other)
+            || self.removed == other.removed
+                && self.namespace == other.namespace
+                && self.workloads == other.workloads
+                && (&one.annotations, &one.labels, &one.volumes, &one.ip)
+                    == (&two.annotations, &two.labels, &two.volumes, &two.ip)
+                && ids(self) == ids(other)
+    }
+}
+
 /// Answer about a container's metadata.
 #[derive(Clone, Debug)]
 pub enum MetadataLookup {

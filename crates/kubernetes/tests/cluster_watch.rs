@@ -1,20 +1,17 @@
 //! The watches of a cluster against a stand-in for its API server.
 #![allow(clippy::unwrap_used)]
 
-#[path = "support/api_server.rs"]
-mod api_server;
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use api_server::{ApiServer, DEADLINE};
 use inrush_kubernetes::{
     AnnotationSettings, ClusterAccess, ClusterWatch, ContainerStream, KindPhase, MetadataLookup,
     MetadataStore, ObjectAnomaly, ObjectKind, PodMetadata, WatchScope, WorkloadKind, resolve,
 };
+use inrush_testkit::{ApiServer, DEADLINE};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::crypto::ring;
 use rustls::server::WebPkiClientVerifier;

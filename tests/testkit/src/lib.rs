@@ -13,11 +13,13 @@
 //! 1. `reply`: an answer, and the events that it says are indexed.
 //! 2. `hec`: the collector; `acks`: its acknowledgement; `balancer`: two of it behind one address.
 //! 3. `tcp_balancer`: a balancer below HTTP, before servers that come and go.
-//! 4. `raw`: servers that write bytes; `wait`: waiting with a deadline.
+//! 4. `api_server`: an API server of Kubernetes, as far as lists and watches go.
+//! 5. `raw`: servers that write bytes; `wait`: waiting with a deadline.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
 mod acks;
+mod api_server;
 mod balancer;
 mod hec;
 mod raw;
@@ -25,6 +27,7 @@ mod reply;
 mod tcp_balancer;
 mod wait;
 
+pub use api_server::ApiServer;
 pub use balancer::Sticky;
 pub use hec::{Hec, HecRequest};
 pub use raw::{SUCCESS, closing_server, connect_proxy, raw_server, read_request};

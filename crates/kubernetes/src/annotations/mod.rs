@@ -11,8 +11,8 @@
 //! * `include` is the opposite of `exclude`: both decide the same key. In one place `exclude` wins.
 //!
 //! # Limits
-//! A pattern is compiled within bounds, and matches in linear time. [`PROBLEMS_MAX`] problems are
-//! reported of a container. The labels and annotations themselves are bounded by
+//! A pattern is compiled within bounds, and matches in linear time; a container has [`CHANGES_MAX`]
+//! replacements and hashes. [`PROBLEMS_MAX`] problems are reported of a container. The labels and annotations themselves are bounded by
 //! [`text_map`](crate::text_map).
 
 mod dialect;
@@ -31,6 +31,9 @@ use crate::store::PodMetadata;
 
 /// Problems that are reported of one container.
 pub(crate) const PROBLEMS_MAX: usize = 100;
+
+/// Replacements and hashes of one container together: each has a compiled program, up to a MiB.
+pub(crate) const CHANGES_MAX: usize = 32;
 
 /// What the configuration says about annotations.
 #[derive(Clone, Debug, Default)]
@@ -374,6 +377,10 @@ impl<'a> Resolver<'a> {
         let mut policy = ContainerPolicy::default();
         for (place, claim) in claims {
             match self.settings.value_of(&claim) {
+                Ok(_) if policy.is_full(&claim.key) => {
+                    let message = format!("is one too many: {CHANGES_MAX} replace and hash");
+                    self.add_problem(&place, claim.written, message);
+                }
                 Ok(value) => policy.decide(place, claim, value),
                 // A product that Fluent Bit has need not be one of ours.
                 Err(_) if claim.order > 0 && claim.key == AnnotationKey::Product => {}
@@ -410,6 +417,12 @@ impl ContainerPolicy {
             annotation: claim.written,
         };
         self.decided_by.insert(claim.key, decision);
+    }
+
+    /// True if there is no room for another change of the text.
+    fn is_full(&self, key: &AnnotationKey) -> bool {
+        let is_change = matches!(key, AnnotationKey::Replace(_) | AnnotationKey::Hash(_));
+        is_change && self.replace.len() + self.hash.len() >= CHANGES_MAX
     }
 
     fn put(&mut self, key: &AnnotationKey, value: PolicyValue) {

@@ -50,6 +50,19 @@ pub struct MultilineRule {
     pub pattern: LogPattern,
 }
 
+impl MultilineRule {
+    /// The patterns of the first line, of a continued one and of the last line of an event, as the
+    /// option `multiline` of a source has them.
+    pub fn patterns(&self) -> [Option<&str>; 3] {
+        let places = [
+            MultilinePlace::Start,
+            MultilinePlace::Continue,
+            MultilinePlace::End,
+        ];
+        places.map(|place| (place == self.place).then_some(&*self.pattern.text))
+    }
+}
+
 /// Replacement within events: `/PATTERN/TEXT/`, where any other sign of punctuation may stand for
 /// `/`. `$1` and `${name}` in the text are groups of the pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]

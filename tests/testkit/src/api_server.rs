@@ -1,19 +1,17 @@
 //! Stand-in for an API server: lists and watches over TCP or TLS, played as a test says.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// Longest wait of a test for anything.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+use crate::DEADLINE;
 
 /// Resource of the API: what is listed, and the events after it.
 #[derive(Default)]
@@ -49,18 +47,21 @@ struct Shared {
 }
 
 /// A running stand-in.
-pub(crate) struct ApiServer {
+pub struct ApiServer {
     shared: Arc<Shared>,
-    pub(crate) address: SocketAddr,
+    /// Its address.
+    pub address: SocketAddr,
     listener: Option<JoinHandle<()>>,
 }
 
 impl ApiServer {
-    pub(crate) fn start(tls: Option<Arc<ServerConfig>>) -> Self {
+    /// Starts it on a port that the kernel chooses.
+    pub fn start(tls: Option<Arc<ServerConfig>>) -> Self {
         Self::start_at("127.0.0.1:0".parse().unwrap(), tls)
     }
 
-    pub(crate) fn start_at(address: SocketAddr, tls: Option<Arc<ServerConfig>>) -> Self {
+    /// Starts it on an address.
+    pub fn start_at(address: SocketAddr, tls: Option<Arc<ServerConfig>>) -> Self {
         let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
@@ -99,7 +100,7 @@ impl ApiServer {
     }
 
     /// Sets what is listed.
-    pub(crate) fn set(&self, name: &str, version: u64, items: &[String]) {
+    pub fn set(&self, name: &str, version: u64, items: &[String]) {
         self.resource(name, |one| {
             one.version = version;
             one.items = items.to_vec();
@@ -107,37 +108,41 @@ impl ApiServer {
     }
 
     /// Sends an event to all watches of a resource.
-    pub(crate) fn push(&self, name: &str, version: u64, kind: &str, object: &str) {
+    pub fn push(&self, name: &str, version: u64, kind: &str, object: &str) {
         let line = format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n");
         self.push_bytes(name, version, line.as_bytes());
     }
 
-    pub(crate) fn push_bytes(&self, name: &str, version: u64, bytes: &[u8]) {
+    /// Sends bytes to all watches of a resource.
+    pub fn push_bytes(&self, name: &str, version: u64, bytes: &[u8]) {
         self.resource(name, |one| {
             one.version = one.version.max(version);
             one.log.push((version, bytes.to_vec()));
         });
     }
 
-    pub(crate) fn answer_with(&self, name: &str, status: Option<u16>) {
+    /// Answers with a status in place of everything, or not any more.
+    pub fn answer_with(&self, name: &str, status: Option<u16>) {
         self.resource(name, |one| one.status = status);
     }
 
-    pub(crate) fn hold(&self, name: &str, held: bool) {
+    /// Holds answers back, or not any more.
+    pub fn hold(&self, name: &str, held: bool) {
         self.resource(name, |one| one.held = held);
     }
 
-    pub(crate) fn pack(&self, name: &str) {
+    /// Packs lists.
+    pub fn pack(&self, name: &str) {
         self.resource(name, |one| one.packed = true);
     }
 
     /// Ends all watches of a resource.
-    pub(crate) fn cut(&self, name: &str) {
+    pub fn cut(&self, name: &str) {
         self.resource(name, |one| one.cuts += 1);
     }
 
     /// Forgets all versions but the newest, and what was sent.
-    pub(crate) fn compact(&self, name: &str) {
+    pub fn compact(&self, name: &str) {
         self.resource(name, |one| {
             one.compacted = one.version;
             one.log.clear();
@@ -156,7 +161,7 @@ impl ApiServer {
     }
 
     /// Waits for a watch of a resource.
-    pub(crate) fn wait_for_watch(&self, name: &str) {
+    pub fn wait_for_watch(&self, name: &str) {
         self.wait("watch", |state| {
             state
                 .resources
@@ -166,7 +171,7 @@ impl ApiServer {
     }
 
     /// Waits for so many requests with this text in their heads.
-    pub(crate) fn wait_for_requests(&self, text: &str, number: usize) -> Vec<String> {
+    pub fn wait_for_requests(&self, text: &str, number: usize) -> Vec<String> {
         let with = |state: &ServerState| -> Vec<String> {
             let found = state.requests.iter().filter(|head| head.contains(text));
             found.cloned().collect()
@@ -176,7 +181,7 @@ impl ApiServer {
     }
 
     /// Heads of all requests so far.
-    pub(crate) fn requests(&self) -> Vec<String> {
+    pub fn requests(&self) -> Vec<String> {
         self.shared.state.lock().unwrap().requests.clone()
     }
 }
