@@ -1,5 +1,7 @@
 //! Class as which an event was recognised, and how its envelope follows from that.
 
+use std::sync::Arc;
+
 use crate::{SourceInfo, Span};
 
 /// Properties that all events of a class have in common. A batch lists those of its events
@@ -32,12 +34,51 @@ pub struct ClassInfo {
     /// Vendor and product that its source says to send its events, until rules were asked about
     /// them. It is not kept on disk.
     pub hint: Option<(String, String)>,
+    /// What those say who own the sender. It is not kept on disk.
+    pub owner: Option<Arc<OwnerNames>>,
+}
+
+/// What those who own the sender of events say of them, such as by annotations of a pod: it holds
+/// whatever rules find. An absent value is decided elsewhere.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OwnerNames {
+    /// The index that the events go to.
+    pub index: Option<String>,
+    /// Their sourcetype.
+    pub sourcetype: Option<String>,
+    /// Their source.
+    pub source: Option<String>,
+    /// Names of the destinations that they go to, in place of those of the routes.
+    pub destinations: Option<Arc<[String]>>,
 }
 
 impl ClassInfo {
     /// True if the source itself gave the names, and no rule is asked about its events.
     pub fn is_final(&self) -> bool {
         self.rules.is_empty() && self.text == EventText::Message
+    }
+
+    /// Takes on what holds of the class that its source gave the events, whatever rules found:
+    /// what their owner says, and indexed fields, unless a rule set those.
+    pub fn keep_given(&mut self, given: &Self) {
+        if let Some(owner) = &given.owner {
+            let names = [
+                (&mut self.index, &owner.index),
+                (&mut self.sourcetype, &owner.sourcetype),
+                (&mut self.source, &owner.source),
+            ];
+            for (name, owners) in names {
+                if owners.is_some() {
+                    name.clone_from(owners);
+                }
+            }
+            self.owner = Some(Arc::clone(owner));
+        }
+        for (name, value) in &given.fields {
+            if !self.fields.iter().any(|(known, _)| known == name) {
+                self.fields.push((name.clone(), value.clone()));
+            }
+        }
     }
 }
 
@@ -263,6 +304,33 @@ mod tests {
         bytes.truncate(bytes.len() - 1);
         assert_eq!(Extra::new(&bytes).count(), 1);
         assert_eq!(Extra::new(&[0, 1, 0, 0, 0, b'x']).count(), 0);
+    }
+
+    #[test]
+    fn what_an_owner_says_holds_beside_what_rules_find() {
+        let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let owner = OwnerNames {
+            index: Some("team".to_owned()),
+            destinations: Some(Arc::from(["out".to_owned()])),
+            ..OwnerNames::default()
+        };
+        let given = ClassInfo {
+            sourcetype: Some("kube:container:web".to_owned()),
+            fields: vec![field("pod", "a"), field("class", "given")],
+            owner: Some(Arc::new(owner)),
+            ..ClassInfo::default()
+        };
+        let mut ruled = ClassInfo {
+            index: Some("netfw".to_owned()),
+            sourcetype: Some("nginx".to_owned()),
+            fields: vec![field("class", "ruled")],
+            ..ClassInfo::default()
+        };
+        ruled.keep_given(&given);
+        assert_eq!(ruled.index.as_deref(), Some("team"));
+        assert_eq!(ruled.sourcetype.as_deref(), Some("nginx"));
+        assert_eq!(ruled.fields, [field("class", "ruled"), field("pod", "a")]);
+        assert_eq!(ruled.owner, given.owner);
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub use backlog::{DestinationQueue, WhenFull};
 pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, ClassList, FilledParts, PooledMemory};
 pub use batch_times::BatchTimes;
 pub use block::SimdBlock;
-pub use class::{ClassInfo, EventNames, EventText, Extra, ExtraKey, header_span};
+pub use class::{ClassInfo, EventNames, EventText, Extra, ExtraKey, OwnerNames, header_span};
 pub use clock::{
     CLOCK_CONFIRM, CLOCK_CONFIRM_START, CLOCK_TOLERANCE, ClockJudgement, ClockLag, WallClock,
     steady,

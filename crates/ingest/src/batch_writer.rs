@@ -536,7 +536,8 @@ impl BatchWriter {
     /// True if there is something to be handed on, to be counted or to be answered.
     fn waits(&self) -> bool {
         let open = &self.open;
-        let uncounted = open.tally.empty > 0 || open.filtered.0 > 0 || open.held.0 > 0;
+        let filtered = open.filtered.0 + open.unwanted.events;
+        let uncounted = open.tally.empty > 0 || filtered > 0 || open.held.0 > 0;
         !open.is_empty() || uncounted || self.owed.is_open()
     }
 

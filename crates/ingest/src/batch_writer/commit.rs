@@ -19,6 +19,7 @@ impl BatchWriter {
         self.post_empty(&mut open);
         self.post_held(&mut open);
         self.post_filtered(&mut open);
+        self.post_unwanted(&mut open);
         self.take_positions(&mut open);
         let OpenBatch {
             builder,
@@ -84,6 +85,21 @@ impl BatchWriter {
             counters.held.sub(waited);
             counters.accepted.add(events);
             open.by_rule.iter().for_each(|(rule, n)| rule.add(*n));
+        });
+    }
+
+    /// Counts what the source filtered itself.
+    fn post_unwanted(&self, open: &mut OpenBatch) {
+        let unwanted = std::mem::take(&mut open.unwanted);
+        if unwanted.events == 0 {
+            return;
+        }
+        let counters = &self.source.counters;
+        self.doors.ledger.post(|| {
+            counters.received.add(unwanted.events);
+            counters.received_bytes.add(unwanted.bytes);
+            counters.accepted.add(unwanted.events);
+            unwanted.by_rule.iter().for_each(|(rule, n)| rule.add(*n));
         });
     }
 

@@ -1,12 +1,13 @@
 //! Intake of frames into a batch: rows that are parsed at once, or by another core later.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use inrush_codec::Frame;
-use inrush_event::{ClassList, FilledParts, Record, Timestamp};
+use inrush_event::{ClassList, Counter, FilledParts, Record, Timestamp};
 
 use super::decoded::{AppendedTexts, NamedClasses};
-use super::open_batch::{FramedEvent, OpenBatch, UnstudiedEvent};
+use super::open_batch::{FramedEvent, OpenBatch, UnstudiedEvent, UnwantedEvents};
 use super::processor::EventProcessor;
 use super::tally::BatchTally;
 
@@ -30,6 +31,7 @@ pub struct FrameIntake<'a> {
     rows: &'a mut Vec<FramedEvent>,
     pub(super) decoded: &'a mut Vec<UnstudiedEvent>,
     pub(super) tally: &'a mut BatchTally,
+    unwanted: &'a mut UnwantedEvents,
     pub(super) processor: &'a mut EventProcessor,
     /// True if events are studied later, and perhaps elsewhere.
     pub(super) lends: bool,
@@ -62,6 +64,7 @@ impl<'a> FrameIntake<'a> {
             rows: &mut open.rows,
             decoded: &mut open.decoded,
             tally: &mut open.tally,
+            unwanted: &mut open.unwanted,
             processor,
             lends,
             from,
@@ -104,6 +107,12 @@ impl<'a> FrameIntake<'a> {
     /// Counts a message without a byte: it is no event.
     pub fn note_empty(&mut self) {
         self.tally.empty += 1;
+    }
+
+    /// Counts an event of so many bytes that its source filters by `rule`, a counter of
+    /// [`inrush_event::Ledger::filtered`]: it is received and accepted, and goes nowhere.
+    pub fn note_filtered(&mut self, bytes: usize, rule: &Arc<Counter>) {
+        self.unwanted.add(bytes, rule);
     }
 
     #[inline(always)]

@@ -26,6 +26,27 @@ pub(super) struct UnstudiedEvent {
     pub(super) parses: bool,
 }
 
+/// Events that their source filtered: they never came into a batch.
+#[derive(Default)]
+pub(super) struct UnwantedEvents {
+    pub(super) events: u64,
+    pub(super) bytes: u64,
+    pub(super) by_rule: Vec<(Arc<Counter>, u64)>,
+}
+
+impl UnwantedEvents {
+    /// Adds one.
+    pub(super) fn add(&mut self, bytes: usize, rule: &Arc<Counter>) {
+        self.events += 1;
+        self.bytes += bytes as u64;
+        let mut known = self.by_rule.iter_mut();
+        match known.find(|(known, _)| Arc::ptr_eq(known, rule)) {
+            Some((_, events)) => *events += 1,
+            None => self.by_rule.push((Arc::clone(rule), 1)),
+        }
+    }
+}
+
 /// A batch that is not frozen.
 pub struct OpenBatch {
     pub(super) builder: BatchBuilder,
@@ -36,6 +57,8 @@ pub struct OpenBatch {
     pub(super) filtered: (u64, u64),
     /// By which rules; known at the end.
     pub(super) by_rule: Vec<(Arc<Counter>, u64)>,
+    /// Events that their source filtered before they came into the batch, not yet posted.
+    pub(super) unwanted: UnwantedEvents,
     /// Parts of events that began to wait, and their bytes, not yet posted.
     pub(super) held: (u64, u64),
     /// Destinations of its events; known at the end, `None`: all.
@@ -61,6 +84,7 @@ impl OpenBatch {
             tally: BatchTally::default(),
             filtered: (0, 0),
             by_rule: Vec::new(),
+            unwanted: UnwantedEvents::default(),
             held: (0, 0),
             routing: None,
             rows: Vec::new(),

@@ -14,7 +14,7 @@ use super::{RECOGNISE_STEP, SUM_STEP_BYTES, WorkerContext};
 use crate::classification::{BatchClassifier, TimedAssembler};
 use crate::hostname::Namer;
 use crate::now::Now;
-use crate::transform::EventTransformer;
+use crate::transform::{BatchRouting, EventTransformer};
 use crate::unclassified::UnclassifiedTable;
 
 /// Studies the events of one source in one thread, one batch after the other.
@@ -314,6 +314,9 @@ impl EventProcessor {
             let filtered = filtered.map(|(rule, n)| (self.ledger.filtered(rule), *n));
             open.by_rule.extend(filtered);
             open.routing = Some(shaper.routing());
+        }
+        if let Some(owned) = BatchRouting::by_owners(open.routing.as_ref(), &open.builder) {
+            open.routing = Some(owned);
         }
         open.tally.end_run();
         self.sum_up(open, 0);

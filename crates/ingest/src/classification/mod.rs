@@ -44,6 +44,9 @@ pub use inrush_classify::CompiledPacks;
 /// Bytes of a pack's file, at most.
 const PACK_BYTES_MAX: u64 = 1024 * 1024;
 
+/// Classes beside those of the source that are remembered; far more than there are.
+const BESIDE_MAX: usize = 16_384;
+
 /// Compiled packs, and what is not right with them but does no harm.
 pub struct LoadedPacks {
     /// The packs.
@@ -277,6 +280,9 @@ pub struct BatchClassifier {
     dropped: Vec<u64>,
     /// Classes of events that several parts make, by the class number of a part by itself.
     wholes: HashMap<u32, Arc<ClassInfo>>,
+    /// Classes with what holds of those that the source gave, by the address of that and the
+    /// number of the class. The given one is kept, so that its address stays its own.
+    beside: HashMap<(usize, u32), (Arc<ClassInfo>, Arc<ClassInfo>)>,
     /// The class of the last event, if it is a part.
     part: Option<u32>,
     /// True if there was a part in the batch.
@@ -338,6 +344,7 @@ impl BatchClassifier {
             generation: 0,
             dropped: Vec::new(),
             wholes: HashMap::new(),
+            beside: HashMap::new(),
             part: None,
             saw_part: false,
             fallen: None,
@@ -470,7 +477,7 @@ impl BatchClassifier {
                 }
                 record.class = match given {
                     given if self.classifier.fell() && given != ClassId::UNCLASSIFIED => given,
-                    _ => self.id(number, builder),
+                    given => self.id_beside(number, given, builder),
                 };
                 if self.classifier.fell()
                     && let Some(fallen) = &mut self.fallen
@@ -546,6 +553,30 @@ impl BatchClassifier {
         self.generation = self.classifier.generation();
         self.ids.clear();
         self.wholes.clear();
+        self.beside.clear();
+    }
+
+    /// Number of a class, with what holds of the one that the source gave.
+    fn id_beside(&mut self, number: u32, given: ClassId, builder: &mut BatchBuilder) -> ClassId {
+        let index = usize::from(given.0).checked_sub(1);
+        let given = index.and_then(|index| builder.classes().get(index));
+        let given = given.filter(|given| given.owner.is_some() || !given.fields.is_empty());
+        let Some(given) = given.cloned() else {
+            return self.id(number, builder);
+        };
+        if self.generation != self.classifier.generation() {
+            self.forget_classes();
+        }
+        if self.beside.len() >= BESIDE_MAX {
+            self.beside.clear();
+        }
+        let key = (Arc::as_ptr(&given) as usize, number);
+        let (_, whole) = self.beside.entry(key).or_insert_with(|| {
+            let mut whole = ClassInfo::clone(self.classifier.class(number));
+            whole.keep_given(&given);
+            (given, Arc::new(whole))
+        });
+        builder.class(whole)
     }
 
     fn id(&mut self, number: u32, builder: &mut BatchBuilder) -> ClassId {

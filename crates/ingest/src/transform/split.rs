@@ -2,27 +2,59 @@
 
 use std::sync::Arc;
 
-use inrush_event::{Batch, BatchPool};
+use inrush_event::{Batch, BatchBuilder, BatchPool, ClassInfo, Record};
 
 use super::TransformRules;
 
 /// Routes of the events of a batch.
 pub struct BatchRouting {
-    pub(super) shape: Arc<TransformRules>,
-    /// The number of the route of each event; empty if there are no routes.
-    pub(super) routes: Vec<u16>,
+    /// Destinations of each route; `None`: all.
+    ways: Vec<Option<Arc<[String]>>>,
+    /// The number of the route of each event; empty if all go everywhere.
+    routes: Vec<u16>,
 }
 
 impl BatchRouting {
-    /// Destinations of a route.
-    fn destinations(&self, route: u16) -> Arc<[String]> {
-        let route = self.shape.routes.get(usize::from(route));
-        route.map_or_else(|| Arc::from([]), |route| Arc::clone(&route.to))
+    /// The routes of events by the numbers of a user's rules.
+    pub(super) fn by_rules(shape: &TransformRules, routes: Vec<u16>) -> Self {
+        let ways = shape.routes.iter();
+        let ways = ways.map(|route| Some(Arc::clone(&route.to))).collect();
+        Self { ways, routes }
     }
 
-    /// Destinations of the first event; `None` if there are no routes.
+    /// The routes of the events of a batch, where some have destinations of their owners' that go
+    /// before those of rules; `None` if none has.
+    pub fn by_owners(rules: Option<&Self>, builder: &BatchBuilder) -> Option<Self> {
+        let owned = |class: &Arc<ClassInfo>| class.owner.as_ref()?.destinations.clone();
+        let owned: Vec<_> = builder.classes().iter().map(owned).collect();
+        if owned.iter().all(Option::is_none) {
+            return None;
+        }
+        let mut ways: Vec<Option<Arc<[String]>>> = Vec::new();
+        let way_of = |(at, record): (usize, &Record)| {
+            let class = usize::from(record.class.0).checked_sub(1);
+            let own = class.and_then(|class| owned.get(class)?.as_ref());
+            let ruled = || rules.and_then(|rules| rules.way(*rules.routes.get(at)?));
+            let way = own.cloned().or_else(ruled);
+            let known = ways.iter().position(|known| *known == way);
+            let number = known.unwrap_or_else(|| {
+                ways.push(way);
+                ways.len() - 1
+            });
+            number as u16
+        };
+        let routes = builder.records().iter().enumerate().map(way_of).collect();
+        Some(Self { ways, routes })
+    }
+
+    /// Destinations of a route; `None`: all.
+    fn way(&self, route: u16) -> Option<Arc<[String]>> {
+        self.ways.get(usize::from(route)).cloned().flatten()
+    }
+
+    /// Destinations of the first event; `None`: all.
     pub fn first(&self) -> Option<Arc<[String]>> {
-        self.routes.first().map(|route| self.destinations(*route))
+        self.routes.first().and_then(|route| self.way(*route))
     }
 
     /// The batches to hand on, in the order in which the first event of each came. `next_sequence`
@@ -39,7 +71,7 @@ impl BatchRouting {
             return vec![batch];
         };
         if routes.iter().all(|route| *route == first) {
-            batch.route(self.destinations(first));
+            self.send(&mut batch, first);
             return vec![batch];
         }
         let mut ways: Vec<u16> = Vec::new();
@@ -63,9 +95,15 @@ impl BatchRouting {
                 _ => next_sequence(),
             };
             let mut part = builder.freeze(sequence);
-            part.route(self.destinations(*way));
+            self.send(&mut part, *way);
             part
         };
         ways.iter().enumerate().map(part).collect()
+    }
+
+    fn send(&self, batch: &mut Batch, route: u16) {
+        if let Some(destinations) = self.way(route) {
+            batch.route(destinations);
+        }
     }
 }

@@ -100,10 +100,7 @@ impl EventTransformer {
 
     /// Takes the routes of the events of the batch.
     pub fn routing(&mut self) -> BatchRouting {
-        BatchRouting {
-            shape: Arc::clone(&self.shape),
-            routes: std::mem::take(&mut self.routes),
-        }
+        BatchRouting::by_rules(&self.shape, std::mem::take(&mut self.routes))
     }
 
     /// The transforms that changed the last event.
@@ -139,6 +136,10 @@ impl EventTransformer {
             }
         }
         if !self.routing || shape.routes.is_empty() {
+            return RouteOutcome::Route(0);
+        }
+        if is_owned(builder, index) {
+            // Its owner says where it goes.
             return RouteOutcome::Route(0);
         }
         let first = shape.transforms.len();
@@ -286,6 +287,13 @@ fn values(
 fn class_of<'b>(builder: &'b BatchBuilder, record: &Record) -> Option<&'b Arc<ClassInfo>> {
     let number = usize::from(record.class.0).checked_sub(1)?;
     builder.classes().get(number)
+}
+
+/// True if the owner of an event's sender names its destinations.
+fn is_owned(builder: &BatchBuilder, index: usize) -> bool {
+    let class = class_of(builder, &builder.records()[index]);
+    let owner = class.and_then(|class| class.owner.as_ref());
+    owner.is_some_and(|owner| owner.destinations.is_some())
 }
 
 fn view(builder: &BatchBuilder, index: usize) -> EventView<'_> {

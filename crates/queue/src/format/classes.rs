@@ -81,5 +81,6 @@ fn class(fields: &mut FieldReader<'_>) -> Option<ClassInfo> {
         fields: pairs.collect::<Option<_>>()?,
         received_time: received != 0,
         hint: None,
+        owner: None,
     })
 }
