@@ -80,6 +80,12 @@ impl WorkloadView {
 /// Names of destinations at this moment.
 pub type DestinationNames = Box<dyn Fn() -> BTreeSet<String> + Send + Sync>;
 
+/// True for paths that are allowed.
+pub type PathCheck = Box<dyn Fn(&Path) -> bool + Send + Sync>;
+
+/// Fault of a pattern, if it is none.
+pub type GlobCheck = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// Options of a [`WorkloadDesk`].
 pub struct DeskOptions {
     /// Pods of this node, if they are watched.
@@ -95,9 +101,9 @@ pub struct DeskOptions {
     /// Folder of the kubelet.
     pub kubelet: PathBuf,
     /// True for the paths of the host in which files of volumes are read.
-    pub is_allowed: Box<dyn Fn(&Path) -> bool + Send + Sync>,
+    pub is_allowed: PathCheck,
     /// Fault of a pattern of files that is none.
-    pub glob_fault: Box<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    pub glob_fault: GlobCheck,
 }
 
 /// Desk of the workloads of one node.

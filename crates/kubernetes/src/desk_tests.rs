@@ -1,3 +1,4 @@
+//! What is known of the container of a log, and when it changes.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Instant;

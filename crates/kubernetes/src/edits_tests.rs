@@ -1,3 +1,4 @@
+//! Edits of texts: each kind by itself, their order and their bounds.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;

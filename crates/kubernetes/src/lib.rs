@@ -49,8 +49,8 @@ pub use annotations::{
 };
 pub use anomaly::{ObjectAnomaly, ObjectAnomalyCounts};
 pub use desk::{
-    DeskOptions, DestinationNames, WorkloadAnswer, WorkloadDesk, WorkloadMetadataState,
-    WorkloadView,
+    DeskOptions, DestinationNames, GlobCheck, PathCheck, WorkloadAnswer, WorkloadDesk,
+    WorkloadMetadataState, WorkloadView,
 };
 pub use docker::{DOCKER_CONFIG_BYTES_MAX, DockerConfigError, DockerContainer};
 pub use edits::{EditOutcome, EventEdits, FilterReason};

@@ -20,7 +20,7 @@
 //! 3. [`syslog`]: UDP, TCP, TLS and RELP; [`splunk_hec`]: an HTTP Event Collector; [`mod@file`]:
 //!    files of logs; [`journald`]: the journal of systemd. Connections of the first two:
 //!    [`inrush_stream`].
-//! 4. `account`: counts of a token.
+//! 4. `account`: counts of a token; [`workloads`]: the policy of a container.
 //! 5. [`polled`]: sources that one thread polls; `made_up`: the least of them, for tests.
 #![forbid(unsafe_code)]
 
@@ -36,6 +36,7 @@ mod services;
 pub mod splunk_hec;
 pub mod syslog;
 pub mod table;
+pub mod workloads;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ use inrush_transport::config::ListenAddr;
 
 pub use account::{SenderShare, TokenAccount};
 use options::SourceOptions;
+use workloads::WorkloadState;
 
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, switch_mutant};
@@ -94,6 +96,11 @@ pub trait Source: Send + Sync {
 
     /// Accounts of its tokens, by name.
     fn tokens(&self) -> Vec<TokenAccount> {
+        Vec::new()
+    }
+
+    /// Containers whose logs it reads, and what their owners' annotations decide.
+    fn workloads(&self) -> Vec<WorkloadState> {
         Vec::new()
     }
 

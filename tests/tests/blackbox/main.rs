@@ -74,6 +74,7 @@ mod times;
 mod tls;
 mod top;
 mod unknown;
+mod workloads;
 
 /// A syslog source on `listen` (addresses without brackets around the list) with more options
 /// (`key: value` lines), written to `out.jsonl`.

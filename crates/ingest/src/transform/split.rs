@@ -107,3 +107,66 @@ impl BatchRouting {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use inrush_event::{Anomalies, Origin, OwnerNames, SourceInfo, Span, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn the_destinations_of_an_owner_stand_in_place_of_those_of_rules() {
+        let pool = BatchPool::new();
+        let info = Arc::new(SourceInfo {
+            name: "s".to_owned(),
+            index: "main".to_owned(),
+            sourcetype: "t".to_owned(),
+        });
+        let mut builder = pool.lend(&info, 0);
+        builder.append(b"abc");
+        let peer = builder.origin(&Origin::File("x".into()));
+        let owner = OwnerNames {
+            destinations: Some(Arc::from(["mine".to_owned()])),
+            ..OwnerNames::default()
+        };
+        let owned = ClassInfo {
+            owner: Some(Arc::new(owner)),
+            ..ClassInfo::default()
+        };
+        let classes = [ClassInfo::default(), owned, ClassInfo::default()];
+        for (at, class) in classes.into_iter().enumerate() {
+            let class = builder.class(&Arc::new(class));
+            let span = Span::new(at, at + 1);
+            let mut record = Record::unparsed(span, Timestamp(1), peer, Anomalies::NONE);
+            record.class = class;
+            builder.records_mut().push(record);
+        }
+        let rules = BatchRouting {
+            ways: vec![Some(Arc::from(["ruled".to_owned()])), None],
+            routes: vec![0, 0, 1],
+        };
+        let routing = BatchRouting::by_owners(Some(&rules), &builder).unwrap();
+        let parts = routing.split(builder.freeze(7), &pool, false, || 8);
+        let found = parts.iter().map(|part| {
+            let to = part.destinations().map(|names| names.join(","));
+            (part.sequence(), to.unwrap_or_default(), part.len())
+        });
+        let expected = [(7, "ruled", 1), (8, "mine", 1), (8, "", 1)];
+        let expected = expected.map(|(number, to, events)| (number, to.to_owned(), events));
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn batches_without_owners_are_left_alone() {
+        let pool = BatchPool::new();
+        let info = Arc::new(SourceInfo {
+            name: "s".to_owned(),
+            index: "main".to_owned(),
+            sourcetype: "t".to_owned(),
+        });
+        let mut builder = pool.lend(&info, 0);
+        builder.class(&Arc::new(ClassInfo::default()));
+        assert!(BatchRouting::by_owners(None, &builder).is_none());
+    }
+}

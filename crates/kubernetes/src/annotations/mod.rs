@@ -11,8 +11,9 @@
 //! * `include` is the opposite of `exclude`: both decide the same key. In one place `exclude` wins.
 //!
 //! # Limits
-//! A pattern is compiled within bounds, and matches in linear time; a container has [`CHANGES_MAX`]
-//! replacements and hashes. [`PROBLEMS_MAX`] problems are reported of a container. The labels and annotations themselves are bounded by
+//! A pattern is compiled within bounds, and matches in linear time; a container has
+//! [`CHANGES_MAX`] replacements and hashes. [`PROBLEMS_MAX`] problems are reported of a container.
+//! The labels and annotations themselves are bounded by
 //! [`text_map`](crate::text_map).
 
 mod dialect;

@@ -33,6 +33,10 @@ pub(super) struct FileCounts {
     pub(super) malformed_lines: Counter,
     /// Files that could not be opened or read.
     pub(super) failed_files: Counter,
+    /// Events that went without the metadata of their container.
+    pub(super) metadata_missing: Counter,
+    /// Bytes that were passed over, of containers that nothing is wanted of.
+    pub(super) excluded_bytes: Counter,
     flushed: [Counter; 4],
 }
 
@@ -58,6 +62,8 @@ impl FileCounts {
             (Metric::FileLinesCut, &self.lines_cut),
             (Metric::FileMalformedLines, &self.malformed_lines),
             (Metric::FileFailures, &self.failed_files),
+            (Metric::FileMetadataMissing, &self.metadata_missing),
+            (Metric::FileExcludedBytes, &self.excluded_bytes),
         ];
         for (metric, counter) in rows {
             page.add(metric, vec![("source", source)], counter.get() as f64);

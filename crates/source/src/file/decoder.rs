@@ -28,11 +28,12 @@ use inrush_codec::container::{
     ContainerFormat, JoinBounds, JoinEnd, JoinedLine, LinePiece, LogStream, PieceJoiner, PieceText,
     detect, parse_cri, parse_docker,
 };
-use inrush_event::{Anomalies, ClassInfo, Record, Span, Timestamp};
+use inrush_event::{Anomalies, ClassInfo, Counter, Record, Span, Timestamp};
 use inrush_ingest::batch_writer::FrameIntake;
 use inrush_ingest::batch_writer::acks::PendingAcks;
 use inrush_ingest::batch_writer::decoded::AppendedPart;
 use inrush_ingest::batch_writer::stream::StreamDecoder;
+use inrush_kubernetes::{EditOutcome, EventEdits, FilterReason};
 use inrush_transport::files::identity::FileIdentity;
 use memchr::memchr;
 
@@ -50,12 +51,38 @@ pub(super) struct LogForm {
     pub(super) format: Option<LineForm>,
     /// Bytes of an event, at most.
     pub(super) event_bytes_max: usize,
-    /// Class of its lines that have no stream.
-    pub(super) plain: Arc<ClassInfo>,
-    /// Classes of standard output and standard error.
-    pub(super) streams: [Arc<ClassInfo>; 2],
-    /// Host of its events.
+    /// Its lines that have no stream.
+    pub(super) plain: StreamForm,
+    /// Standard output and standard error.
+    pub(super) streams: [StreamForm; 2],
+    /// Time until which it waits for metadata, and is not read.
+    pub(super) held_until: Option<Instant>,
+    /// True if its events go without the metadata of their container.
+    pub(super) lacks_metadata: bool,
+    /// True if nothing of it is wanted: it is passed over.
+    pub(super) is_excluded: bool,
+    /// Bytes a second that are read of it at most.
+    pub(super) rate_bytes: Option<u64>,
+}
+
+/// What the events of a stream have in common.
+#[derive(Debug)]
+pub(super) struct StreamForm {
+    /// Their class.
+    pub(super) class: Arc<ClassInfo>,
+    /// Their host.
     pub(super) host: Box<[u8]>,
+    /// Edits of their texts, if there are some.
+    pub(super) edits: Option<StreamEdits>,
+}
+
+/// Edits of the events of a stream.
+#[derive(Debug)]
+pub(super) struct StreamEdits {
+    /// The edits.
+    pub(super) edits: EventEdits,
+    /// Counts of the events that are left out, by [`FilterReason`].
+    pub(super) filtered: [Arc<Counter>; FilterReason::ALL.len()],
 }
 
 /// Form of a line.
@@ -85,6 +112,8 @@ pub(super) struct LogDecoder {
     /// True if the log ends with its present bytes.
     pub(super) is_last: bool,
     cut_bytes: u64,
+    /// Memory for edited texts.
+    edited: Vec<u8>,
 }
 
 fn is_utf8(text: &[u8]) -> bool {
@@ -96,7 +125,20 @@ struct EventTaker<'t, 'f> {
     form: &'t LogForm,
     counts: &'t FileCounts,
     cut_bytes: &'t mut u64,
+    /// Memory for edited texts.
+    edited: &'t mut Vec<u8>,
     frames: &'t mut FrameIntake<'f>,
+}
+
+/// A text, and what is known of it.
+struct TakenText<'a> {
+    /// The text.
+    bytes: &'a [u8],
+    /// Where it stands in what was read; `None`: it does not stand there as a whole.
+    span: Option<Span>,
+    anomalies: Anomalies,
+    /// A number of the event that is the same whenever it is read.
+    place: u64,
 }
 
 impl EventTaker<'_, '_> {
@@ -105,24 +147,18 @@ impl EventTaker<'_, '_> {
         &mut self,
         arena: &[u8],
         span: Span,
-        class: &Arc<ClassInfo>,
-        anomalies: Anomalies,
+        of: &StreamForm,
+        (anomalies, place): (Anomalies, u64),
         fill: impl FnOnce(&mut Record),
     ) {
         let (span, anomalies) = self.bounded(span, anomalies);
-        if span.is_empty() {
-            return self.frames.note_empty();
-        }
-        let host = &self.form.host;
-        let broken = !is_utf8(span.of(arena));
-        self.frames
-            .take_classed(Frame { span, anomalies }, class, |mut event| {
-                fill(event.record);
-                if broken {
-                    event.record.anomalies.insert(Anomalies::NOT_UTF8);
-                }
-                event.append(AppendedPart::Host, |out| out.extend_from_slice(host));
-            });
+        let text = TakenText {
+            bytes: span.of(arena),
+            span: Some(span),
+            anomalies,
+            place,
+        };
+        self.text(text, of, fill);
     }
 
     fn bounded(&mut self, span: Span, mut anomalies: Anomalies) -> (Span, Anomalies) {
@@ -136,14 +172,70 @@ impl EventTaker<'_, '_> {
         (Span::new(span.start(), span.start() + most), anomalies)
     }
 
+    /// Edits a text, and takes what becomes of it.
+    fn text(&mut self, mut text: TakenText<'_>, of: &StreamForm, fill: impl FnOnce(&mut Record)) {
+        if text.bytes.is_empty() {
+            return self.frames.note_empty();
+        }
+        let Some(StreamEdits { edits, filtered }) = &of.edits else {
+            return self.put(text, of, fill);
+        };
+        let mut edited = std::mem::take(self.edited);
+        let most = self.form.event_bytes_max;
+        match edits.apply(text.bytes, text.place, most, &mut edited) {
+            EditOutcome::Same => self.put(text, of, fill),
+            EditOutcome::Left(reason) => {
+                let rule = FilterReason::ALL.iter().zip(filtered);
+                let rule = rule.into_iter().find(|(one, _)| **one == reason);
+                if let Some((_, rule)) = rule {
+                    self.frames.note_filtered(text.bytes.len(), rule);
+                }
+            }
+            EditOutcome::Changed { .. } if edited.is_empty() => self.frames.note_empty(),
+            EditOutcome::Changed { cut_bytes } => {
+                if cut_bytes > 0 {
+                    text.anomalies.insert(Anomalies::OVERSIZE);
+                    self.counts.lines_cut.add(1);
+                    *self.cut_bytes += cut_bytes as u64;
+                }
+                let anomalies = text.anomalies;
+                let new = TakenText {
+                    bytes: &edited,
+                    span: None,
+                    anomalies,
+                    place: text.place,
+                };
+                self.put(new, of, fill);
+            }
+        }
+        *self.edited = edited;
+    }
+
+    fn put(&mut self, text: TakenText<'_>, of: &StreamForm, fill: impl FnOnce(&mut Record)) {
+        self.note_metadata();
+        let mut anomalies = text.anomalies;
+        if !is_utf8(text.bytes) {
+            anomalies.insert(Anomalies::NOT_UTF8);
+        }
+        let span = text.span.unwrap_or(Span::EMPTY);
+        let frame = Frame { span, anomalies };
+        self.frames.take_classed(frame, &of.class, |mut event| {
+            fill(event.record);
+            if text.span.is_none() {
+                event.append(AppendedPart::Text, |out| out.extend_from_slice(text.bytes));
+            }
+            event.append(AppendedPart::Host, |out| out.extend_from_slice(&of.host));
+        });
+    }
+
     /// Takes a line of a container. `text` is where its only piece stands.
     fn joined(
         &mut self,
         arena: &[u8],
         line: &JoinedLine<'_>,
-        text: Span,
+        (text, place): (Span, u64),
         zone: i16,
-        class: &Arc<ClassInfo>,
+        of: &StreamForm,
     ) {
         let time = line.time;
         let set = |record: &mut Record| {
@@ -155,7 +247,7 @@ impl EventTaker<'_, '_> {
         };
         let is_span = line.pieces == 1 && line.cut_bytes == 0;
         if let (true, PieceText::Raw(_)) = (is_span, line.text) {
-            return self.span(arena, text, class, Anomalies::NONE, set);
+            return self.span(arena, text, of, (Anomalies::NONE, place), set);
         }
         let mut anomalies = Anomalies::NONE;
         if line.cut_bytes > 0 {
@@ -167,17 +259,34 @@ impl EventTaker<'_, '_> {
             anomalies.insert(Anomalies::UNTERMINATED);
         }
         self.counts.flushed(line.end);
+        if of.edits.is_some() {
+            let mut bytes = Vec::new();
+            line.text.push(&mut bytes);
+            let text = TakenText {
+                bytes: &bytes,
+                span: None,
+                anomalies,
+                place,
+            };
+            return self.text(text, of, set);
+        }
+        self.note_metadata();
         if !is_utf8(line.text.written()) {
             anomalies.insert(Anomalies::NOT_UTF8);
         }
-        let host = &self.form.host;
         let span = Span::new(text.start(), text.start());
-        self.frames
-            .take_classed(Frame { span, anomalies }, class, |mut event| {
-                set(event.record);
-                event.append(AppendedPart::Text, |out| line.text.push(out));
-                event.append(AppendedPart::Host, |out| out.extend_from_slice(host));
-            });
+        let frame = Frame { span, anomalies };
+        self.frames.take_classed(frame, &of.class, |mut event| {
+            set(event.record);
+            event.append(AppendedPart::Text, |out| line.text.push(out));
+            event.append(AppendedPart::Host, |out| out.extend_from_slice(&of.host));
+        });
+    }
+
+    fn note_metadata(&self) {
+        if self.form.lacks_metadata {
+            self.counts.metadata_missing.add(1);
+        }
     }
 }
 
@@ -207,6 +316,7 @@ impl LogDecoder {
             at_end: false,
             is_last: false,
             cut_bytes: 0,
+            edited: Vec::new(),
         }
     }
 
@@ -235,6 +345,11 @@ impl LogDecoder {
     pub(super) fn replace_form(&mut self, form: Arc<LogForm>) {
         self.known_form = form.format.or(self.known_form);
         self.form = form;
+    }
+
+    /// Form of the log now.
+    pub(super) fn form(&self) -> &LogForm {
+        &self.form
     }
 
     fn line_bytes_max(&self) -> usize {
@@ -323,15 +438,18 @@ impl LogDecoder {
         if !self.place.takes(stream, taken.piece.origin) {
             return;
         }
-        let class = &self.form.streams[stream];
+        let of = &self.form.streams[stream];
+        let log = self.place.stream();
         let mut taker = EventTaker {
             form: &self.form,
             counts: &self.counts,
             cut_bytes: &mut self.cut_bytes,
+            edited: &mut self.edited,
             frames,
         };
         self.joiners[stream].push(taken.piece, self.now, |joined| {
-            taker.joined(arena, &joined, taken.text, taken.zone, class);
+            let place = LogPlace::number_of_event(log, joined.origin);
+            taker.joined(arena, &joined, (taken.text, place), taken.zone, of);
         });
     }
 
@@ -355,14 +473,16 @@ impl LogDecoder {
             _ => line.end(),
         };
         let span = Span::new(line.start() + zeros, end);
-        let class = &self.form.plain;
+        let of = &self.form.plain;
+        let place = LogPlace::number_of_event(self.place.stream(), self.place.origin());
         let mut taker = EventTaker {
             form: &self.form,
             counts: &self.counts,
             cut_bytes: &mut self.cut_bytes,
+            edited: &mut self.edited,
             frames,
         };
-        taker.span(arena, span, class, anomalies, |record| {
+        taker.span(arena, span, of, (anomalies, place), |record| {
             record.event_time = Timestamp::NONE;
         });
     }
@@ -373,15 +493,18 @@ impl LogDecoder {
         frames: &mut FrameIntake<'_>,
         end: impl Fn(&mut PieceJoiner, &mut dyn FnMut(JoinedLine<'_>)),
     ) {
-        for (joiner, class) in self.joiners.iter_mut().zip(&self.form.streams) {
+        let log = self.place.stream();
+        for (joiner, of) in self.joiners.iter_mut().zip(&self.form.streams) {
             let mut taker = EventTaker {
                 form: &self.form,
                 counts: &self.counts,
                 cut_bytes: &mut self.cut_bytes,
+                edited: &mut self.edited,
                 frames,
             };
             end(joiner, &mut |joined| {
-                taker.joined(&[], &joined, Span::EMPTY, Record::ZONE_NONE, class);
+                let place = LogPlace::number_of_event(log, joined.origin);
+                taker.joined(&[], &joined, (Span::EMPTY, place), Record::ZONE_NONE, of);
             });
         }
     }

@@ -9,7 +9,7 @@
 //! # After a crash
 //! Logs go on at the positions in the queue, before any folder is listed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use inrush_event::{StreamPosition, Timestamp};
+use inrush_event::{StreamPosition, Timestamp, instant_now};
 use inrush_transport::files::glob::GlobSet;
 use inrush_transport::files::tail_file::TailFile;
 use inrush_transport::files::tree::{FileChange, FileWatch, TreeEvent, TreeOptions, TreeWatcher};
@@ -30,12 +30,17 @@ use super::options::FileSource;
 use super::position::LogPosition;
 use super::running::ReaderHandle;
 use super::tail::{TailOrder, TailReport};
+use super::workload::{SourceDesk, WakeCallback, WorkloadBoard};
 
 const TREE: Token = Token(0);
 const WAKE: Token = Token(1);
+const VOLUMES: Token = Token(2);
 
 /// Longest rest.
 const REST_MAX: Duration = Duration::from_secs(1);
+
+/// Time between two looks at the containers of all logs: a node has many, and pods change often.
+const WORKLOADS_REST: Duration = Duration::from_millis(50);
 
 /// Stream of the time of the first start of a source, in place of a log.
 const FIRST_START: u64 = 0;
@@ -47,7 +52,7 @@ const WATCHES_MAX: usize = 1 << 19;
 #[derive(Default)]
 struct FinderOrders {
     stops: AtomicBool,
-    options: Mutex<Option<FileSource>>,
+    options: Mutex<Option<(FileSource, Arc<SourceDesk>)>>,
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -75,14 +80,20 @@ impl FinderHandle {
         self.wake();
     }
 
+    /// The same for those who know of changes of metadata.
+    pub(super) fn wake_callback(&self) -> WakeCallback {
+        let handle = self.clone();
+        Arc::new(move || handle.wake())
+    }
+
     /// True if it was told to end.
     pub(super) fn is_stopped(&self) -> bool {
         self.orders.stops.load(Ordering::Acquire)
     }
 
     /// Has it follow other options.
-    pub(super) fn replace(&self, options: FileSource) {
-        *lock(&self.orders.options) = Some(options);
+    pub(super) fn replace(&self, options: FileSource, desk: Arc<SourceDesk>) {
+        *lock(&self.orders.options) = Some((options, desk));
         self.wake();
     }
 }
@@ -108,6 +119,15 @@ pub(super) struct FileFinder {
     positions: Vec<(u64, LogPosition)>,
     /// Time of the first start, if this is it.
     first_start: Option<Timestamp>,
+    /// Watcher of the files in volumes that annotations name, and their patterns.
+    volumes: Option<TreeWatcher>,
+    volume_patterns: BTreeSet<String>,
+    /// Desk that is asked about containers.
+    desk: Arc<SourceDesk>,
+    /// Number of its last change that was looked at.
+    seen_change: u64,
+    /// Time at which the containers of all logs were last looked at.
+    looked_at: Instant,
 }
 
 fn tree_of(options: &FileSource) -> Result<TreeWatcher, String> {
@@ -130,20 +150,27 @@ fn first_start(positions: &[StreamPosition]) -> Option<i64> {
 }
 
 impl FileFinder {
-    /// The finder of a source. It begins with the positions that the queue has.
+    /// The finder of a source. It begins with the positions that the queue has. `open_desk` makes
+    /// the desk that is asked about containers, which wakes it.
     ///
     /// # Errors
-    /// In words: a pattern is none, or there is no descriptor to be had.
+    /// In words: a pattern is none, there is no descriptor to be had, or no desk.
     pub(super) fn new(
         options: &FileSource,
-        counts: &SharedCounts,
+        (counts, board): (&SharedCounts, &Arc<WorkloadBoard>),
         positions: &[StreamPosition],
         reports: Receiver<TailReport>,
+        open_desk: impl FnOnce(WakeCallback) -> Result<SourceDesk, String>,
     ) -> Result<Self, String> {
         let no_poll = |error: io::Error| format!("files cannot be watched: {error}");
         let poll = Poll::new().map_err(no_poll)?;
         let waker = Waker::new(poll.registry(), WAKE).map_err(no_poll)?;
+        let handle = FinderHandle {
+            orders: Arc::default(),
+            waker: Arc::new(waker),
+        };
         let tree = tree_of(options)?;
+        let desk = Arc::new(open_desk(handle.wake_callback())?);
         let known_start = first_start(positions);
         let now = Timestamp::now();
         let logs = positions.iter().filter(|one| one.stream != FIRST_START);
@@ -161,7 +188,10 @@ impl FileFinder {
             .unwrap_or(FIRST_START)
             + 1;
         let known = KnownFiles::new(
-            FormMaker::new(options),
+            (
+                FormMaker::new(options, Arc::clone(&desk)),
+                Arc::clone(board),
+            ),
             Arc::clone(tree.allowed_roots()),
             Arc::clone(counts),
             known_start.unwrap_or(now.0),
@@ -169,10 +199,7 @@ impl FileFinder {
         );
         let mut finder = Self {
             poll,
-            handle: FinderHandle {
-                orders: Arc::default(),
-                waker: Arc::new(waker),
-            },
+            handle,
             tree,
             known,
             counts: Arc::clone(counts),
@@ -182,6 +209,11 @@ impl FileFinder {
             options: options.clone(),
             positions: logs.collect(),
             first_start: known_start.is_none().then_some(now),
+            volumes: None,
+            volume_patterns: BTreeSet::new(),
+            desk,
+            seen_change: 0,
+            looked_at: instant_now(),
         };
         finder.register().map_err(no_poll)?;
         Ok(finder)
@@ -210,24 +242,40 @@ impl FileFinder {
         let mut found = Vec::new();
         while !self.handle.is_stopped() {
             let options = lock(&self.handle.orders.options).take();
-            if let Some(options) = options {
+            if let Some((options, desk)) = options {
+                self.desk = desk;
                 self.follow(options, reader);
             }
             if let Err(error) = self.tree.poll(Duration::ZERO, &mut found) {
                 tracing::error!(%error, "notices of files cannot be read");
                 self.tree.rescan();
             }
+            if let Some(volumes) = &mut self.volumes
+                && let Err(error) = volumes.poll(Duration::ZERO, &mut found)
+            {
+                tracing::error!(%error, "notices of files in volumes cannot be read");
+                volumes.rescan();
+            }
             self.take_reports(reader);
             self.known.look_again();
             for event in found.drain(..) {
                 self.take(event, reader);
             }
+            let workloads_due = self.look_at_workloads(instant_now(), reader);
             for order in self.known.take_orders() {
                 reader.order(order);
             }
             let counts = self.tree.counts();
             self.counts.polled_files.set(counts.files_polled as u64);
-            let rest = self.tree.due_in(Instant::now()).min(REST_MAX);
+            let trees = [Some(&self.tree), self.volumes.as_ref()];
+            let due = trees
+                .into_iter()
+                .flatten()
+                .map(|tree| tree.due_in(Instant::now()));
+            let rest = due
+                .chain([workloads_due, REST_MAX])
+                .min()
+                .unwrap_or(REST_MAX);
             match self.poll.poll(&mut events, Some(rest)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -236,6 +284,64 @@ impl FileFinder {
                     std::thread::sleep(REST_MAX);
                 }
             }
+        }
+    }
+
+    /// Has logs follow what has changed of their containers. Returns the time until it is to be
+    /// called again.
+    fn look_at_workloads(&mut self, now: Instant, reader: &ReaderHandle) -> Duration {
+        if !self.desk.is_live() {
+            return REST_MAX;
+        }
+        self.known.end_waits(now);
+        let change = self.desk.generation();
+        let since = now.saturating_duration_since(self.looked_at);
+        let has_changed = change != self.seen_change;
+        if has_changed && since < WORKLOADS_REST {
+            return WORKLOADS_REST - since;
+        }
+        if has_changed || self.desk.has_docker() && since >= REST_MAX {
+            (self.seen_change, self.looked_at) = (change, now);
+            self.known.look_at_workloads();
+            let patterns = self.desk.volume_patterns();
+            if patterns != self.volume_patterns {
+                self.volume_patterns = patterns;
+                self.follow_volumes(reader);
+            }
+        }
+        REST_MAX
+    }
+
+    /// Watches the files in volumes that annotations name now.
+    fn follow_volumes(&mut self, reader: &ReaderHandle) {
+        if let Some(mut old) = self.volumes.take()
+            && let Err(error) = self.poll.registry().deregister(&mut old)
+        {
+            tracing::warn!(%error, "volumes: the last watches cannot be given back");
+        }
+        let include: Vec<String> = self.volume_patterns.iter().cloned().collect();
+        if !include.is_empty() {
+            let options = FileSource {
+                include: include.clone(),
+                // Their files are written by others than who reads them.
+                follow_outside: false,
+                ..self.options.clone()
+            };
+            match tree_of(&options) {
+                Ok(mut tree) => {
+                    let registry = self.poll.registry();
+                    if let Err(error) = registry.register(&mut tree, VOLUMES, Interest::READABLE) {
+                        tracing::error!(%error, "files in volumes cannot be watched");
+                    }
+                    self.volumes = Some(tree);
+                }
+                Err(words) => tracing::error!("files in volumes: {words}"),
+            }
+        }
+        let globs = GlobSet::new(&include, &self.options.exclude);
+        let is_named = |path: &Path| globs.as_ref().is_ok_and(|globs| globs.matches(path));
+        for stream in self.known.follow_volumes(is_named) {
+            reader.order(TailOrder::Forget(stream));
         }
     }
 
@@ -262,10 +368,18 @@ impl FileFinder {
         }
         let roots = Arc::clone(self.tree.allowed_roots());
         let globs = GlobSet::new(&options.include, &options.exclude);
-        let matches = |path: &Path| globs.as_ref().is_ok_and(|globs| globs.matches(path));
-        let gone = self
-            .known
-            .follow_options(FormMaker::new(&options), roots, matches);
+        // So that what was found in volumes is known to the new desk, too.
+        let patterns = self.desk.volume_patterns();
+        let desk = Arc::clone(&self.desk);
+        let matches = |path: &Path| {
+            desk.volume_root(path).is_some()
+                || globs.as_ref().is_ok_and(|globs| globs.matches(path))
+        };
+        let gone = self.known.follow_options(
+            FormMaker::new(&options, Arc::clone(&self.desk)),
+            roots,
+            matches,
+        );
         for stream in gone {
             reader.order(TailOrder::Forget(stream));
         }
@@ -274,6 +388,8 @@ impl FileFinder {
             reader.order(TailOrder::Changed(stream));
         }
         self.options = options;
+        self.volume_patterns = patterns;
+        self.follow_volumes(reader);
     }
 
     fn take(&mut self, event: TreeEvent, reader: &ReaderHandle) {

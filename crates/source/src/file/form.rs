@@ -2,13 +2,17 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use inrush_codec::container::detect;
-use inrush_event::{ClassInfo, EventText};
+use inrush_kubernetes::{
+    EventEdits, FilterReason, WorkloadMetadataState, WorkloadView, pod_log_path,
+};
 use inrush_transport::files::tail_file::TailFile;
 
-use super::decoder::{LineForm, LogForm};
+use super::decoder::{LineForm, LogForm, StreamEdits, StreamForm};
 use super::options::FileSource;
+use super::workload::{SourceDesk, class};
 
 /// Bytes of a file that its form is told by, at most: a first line of Docker's with its escapes.
 const PROBE_BYTES: usize = 128 * 1024;
@@ -20,14 +24,14 @@ const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 const HOSTNAME_BYTES: u64 = 65;
 
 /// Maker of the forms of a source's logs.
-#[derive(Debug)]
 pub(super) struct FormMaker {
     options: FileSource,
     host: Box<[u8]>,
+    desk: Arc<SourceDesk>,
 }
 
 /// Name of this host; empty if it cannot be read.
-fn host_name() -> Vec<u8> {
+pub(super) fn host_name() -> Vec<u8> {
     let read = inrush_files::read(Path::new(HOSTNAME), HOSTNAME_BYTES);
     let mut name = read.unwrap_or_default();
     while name.last().is_some_and(u8::is_ascii_whitespace) {
@@ -36,38 +40,22 @@ fn host_name() -> Vec<u8> {
     name
 }
 
-/// Namespace, pod, its UID and container in the path of a log that the kubelet has made:
+/// True for the log of a container that the kubelet has made:
 /// `/var/log/pods/NAMESPACE_POD_UID/CONTAINER/N.log`.
-fn pod_of(path: &str) -> Option<[&str; 4]> {
-    let mut parts = path.rsplit('/');
-    let (file, container, pod) = (parts.next()?, parts.next()?, parts.next()?);
-    let number = file.strip_suffix(".log")?;
-    if parts.next() != Some("pods") || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let (namespace, rest) = pod.split_once('_')?;
-    let (name, uid) = rest.rsplit_once('_')?;
-    Some([namespace, name, uid, container])
+fn is_of_pod(path: &str) -> bool {
+    pod_log_path(path.as_bytes()).is_some_and(|pod| pod.rotated.is_empty())
 }
 
-/// Names of the indexed fields of a container, as the OpenTelemetry collector of Splunk sends them.
-const POD_FIELDS: [&str; 4] = [
-    "k8s.namespace.name",
-    "k8s.pod.name",
-    "k8s.pod.uid",
-    "k8s.container.name",
-];
-
 impl FormMaker {
-    /// The maker for these options.
-    pub(super) fn new(options: &FileSource) -> Self {
-        let host = match &options.host {
-            Some(host) => host.clone().into_bytes(),
-            None => host_name(),
-        };
+    /// The maker for these options, which asks `desk` about containers.
+    pub(super) fn new(options: &FileSource, desk: Arc<SourceDesk>) -> Self {
+        let host = options.host.clone().map(String::into_bytes);
+        let node = || desk.node().map(|node| node.as_bytes().to_vec());
+        let host = host.or_else(node).unwrap_or_else(host_name);
         Self {
             options: options.clone(),
             host: host.into(),
+            desk,
         }
     }
 
@@ -76,51 +64,83 @@ impl FormMaker {
         &self.options
     }
 
-    /// The form of a log, by its path and the beginning of its oldest file.
-    pub(super) fn form(&self, path: &str, file: &TailFile) -> Arc<LogForm> {
-        self.form_with(path, self.line_form(path, file))
+    /// The desk that it asks.
+    pub(super) fn desk(&self) -> &Arc<SourceDesk> {
+        &self.desk
+    }
+
+    /// True if the generations of a log are read one after the other, by its path and the beginning
+    /// of its oldest file.
+    pub(super) fn is_chained(&self, path: &str, file: &TailFile) -> bool {
+        is_chained(self.line_form(path, file), path)
+    }
+
+    /// The form of a log, by its path and the beginning of its oldest file. `held_until`: the time
+    /// until which it waits for metadata.
+    pub(super) fn form(
+        &self,
+        path: &str,
+        file: &TailFile,
+        workload: Option<&WorkloadView>,
+        held_until: Option<Instant>,
+    ) -> Arc<LogForm> {
+        let format = match workload {
+            // An application's own file, whatever its lines look like.
+            Some(view) if view.is_volume => Some(LineForm::Plain),
+            _ => self.line_form(path, file),
+        };
+        self.form_with(path, format, workload, held_until)
     }
 
     /// The form of a log that has been read by another one.
-    pub(super) fn form_like(&self, path: &str, before: &LogForm) -> Arc<LogForm> {
-        self.form_with(path, self.options.format.fixed().or(before.format))
+    pub(super) fn form_like(
+        &self,
+        path: &str,
+        before: &LogForm,
+        workload: Option<&WorkloadView>,
+        held_until: Option<Instant>,
+    ) -> Arc<LogForm> {
+        let format = match workload {
+            Some(view) if view.is_volume => before.format,
+            _ => self.options.format.fixed().or(before.format),
+        };
+        self.form_with(path, format, workload, held_until)
     }
 
-    fn form_with(&self, path: &str, format: Option<LineForm>) -> Arc<LogForm> {
-        let options = &self.options;
-        let pod = pod_of(path);
-        let mut plain = ClassInfo {
-            sourcetype: match (&options.sourcetype, pod) {
-                (None, Some([.., container])) => Some(format!("kube:container:{container}")),
-                _ => None,
-            },
-            source: Some(options.source.clone().unwrap_or_else(|| path.to_owned())),
-            text: match options.packs {
-                true => EventText::ByFormat,
-                false => EventText::Message,
-            },
-            ..ClassInfo::default()
-        };
-        if let Some(pod) = pod {
-            let fields = POD_FIELDS.iter().zip(pod);
-            plain.fields = fields
-                .map(|(name, value)| ((*name).to_owned(), value.to_owned()))
-                .collect();
-        }
-        let stream = |name: &str| {
-            let mut class = plain.clone();
-            class
-                .fields
-                .push(("log.iostream".to_owned(), name.to_owned()));
-            Arc::new(class)
-        };
+    fn form_with(
+        &self,
+        path: &str,
+        format: Option<LineForm>,
+        workload: Option<&WorkloadView>,
+        held_until: Option<Instant>,
+    ) -> Arc<LogForm> {
+        let of_none = WorkloadView::default();
+        let view = workload.unwrap_or(&of_none);
+        let stream = |stream| self.stream_form(path, view, stream);
+        let is_awaited = view.metadata == WorkloadMetadataState::Awaited;
         Arc::new(LogForm {
             format,
-            event_bytes_max: usize::try_from(options.max_line_bytes.0).unwrap_or(usize::MAX),
-            streams: [stream("stdout"), stream("stderr")],
-            plain: Arc::new(plain),
-            host: self.host.clone(),
+            event_bytes_max: usize::try_from(self.options.max_line_bytes.0).unwrap_or(usize::MAX),
+            streams: [stream(Some(0)), stream(Some(1))],
+            plain: stream(None),
+            held_until,
+            lacks_metadata: workload.is_some() && is_awaited,
+            is_excluded: view.is_excluded(),
+            rate_bytes: view.rate_bytes(),
         })
+    }
+
+    fn stream_form(&self, path: &str, view: &WorkloadView, stream: Option<usize>) -> StreamForm {
+        let policy = &view.policies[stream.unwrap_or(0)];
+        let host = policy.host.as_ref().map(|host| host.as_bytes().into());
+        StreamForm {
+            class: Arc::new(class(view, stream, &self.options, path)),
+            host: host.unwrap_or_else(|| self.host.clone()),
+            edits: EventEdits::of(policy).map(|edits| StreamEdits {
+                edits,
+                filtered: FilterReason::ALL.map(|reason| self.desk.filtered(reason)),
+            }),
+        }
     }
 
     /// The form of the lines; `None` while the file is empty.
@@ -133,22 +153,27 @@ impl FormMaker {
         let end = memchr::memchr(b'\n', &head[..read])?;
         Some(match detect(&head[..end]) {
             Some(format) => LineForm::Container(format),
-            None if pod_of(path).is_some() && end == 0 => return None,
+            None if is_of_pod(path) && end == 0 => return None,
             None => LineForm::Plain,
         })
     }
 }
 
+/// True if the generations of a log are read one after the other: pieces of an event may lie in two
+/// of them. Lines of plain files stand for themselves, and two writers may write two generations at
+/// once.
+fn is_chained(format: Option<LineForm>, path: &str) -> bool {
+    match format {
+        Some(LineForm::Plain) => false,
+        Some(LineForm::Container(_)) => true,
+        None => is_of_pod(path) || path.ends_with("-json.log"),
+    }
+}
+
 impl LogForm {
-    /// True if the generations of the log are read one after the other: pieces of an event may lie
-    /// in two of them. Lines of plain files stand for themselves, and two writers may write two
-    /// generations at once.
+    /// True if the generations of the log are read one after the other.
     pub(super) fn is_chained(&self, path: &str) -> bool {
-        match self.format {
-            Some(LineForm::Plain) => false,
-            Some(LineForm::Container(_)) => true,
-            None => pod_of(path).is_some() || path.ends_with("-json.log"),
-        }
+        is_chained(self.format, path)
     }
 }
 
@@ -157,21 +182,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_of_the_kubelet_names_the_pod() {
-        let path = "/var/log/pods/kube-system_etcd-a_0f3c_/etcd/12.log";
-        assert_eq!(
-            pod_of(path),
-            Some(["kube-system", "etcd-a_0f3c", "", "etcd"])
-        );
-        let path = "/x/pods/web_shop-7f9_1b2c/nginx/0.log";
-        assert_eq!(pod_of(path), Some(["web", "shop-7f9", "1b2c", "nginx"]));
-        for other in [
-            "/x/pods/web_shop_1/nginx/0.log.1",
-            "/var/log/0.log",
-            "/pods/a/b/c.log",
-            "",
+    fn a_path_of_the_kubelet_is_known() {
+        for (path, is_known) in [
+            ("/x/pods/web_shop-7f9_1b2c/nginx/0.log", true),
+            ("/var/log/pods/kube-system_etcd-a_0f3c/etcd/12.log", true),
+            ("/x/pods/web_shop_1/nginx/0.log.20261128-090000", false),
+            ("/x/pods/web_shop_1/nginx/0.log.1", false),
+            ("/var/log/0.log", false),
+            ("/pods/a/b/c.log", false),
+            ("", false),
         ] {
-            assert_eq!(pod_of(other), None, "{other}");
+            assert_eq!(is_of_pod(path), is_known, "{path}");
         }
     }
 }

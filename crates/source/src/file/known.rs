@@ -19,19 +19,22 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
+use inrush_event::instant_now;
+use inrush_kubernetes::{WorkloadAnswer, WorkloadMetadataState, WorkloadView};
 use inrush_transport::files::identity::{FileIdentity, IdentityMatch, InodeKey};
 use inrush_transport::files::tail_file::{AllowedRoots, PathRefusal, TailFile};
 
 use super::counts::SharedCounts;
 use super::decoder::LogForm;
 use super::form::FormMaker;
-use super::log::Generation;
+use super::log::{Generation, is_within_line};
 use super::options::StartAt;
 use super::place::LogPlace;
 use super::position::LogPosition;
 use super::tail::{FoundLog, TailOrder};
+use super::workload::WorkloadBoard;
 
 /// Endings of names of what is compressed, or not complete yet: never read as text.
 const PACKED: [&[u8]; 7] = [b".gz", b".bz2", b".xz", b".zst", b".lz4", b".Z", b".tmp"];
@@ -56,11 +59,16 @@ struct KnownLog {
     is_chained: bool,
     /// Its generations, the oldest first.
     files: Vec<InodeKey>,
+    /// What is known of its container, if it is one's.
+    workload: Option<WorkloadAnswer>,
+    /// Time until which it waits for that.
+    held_until: Option<Instant>,
 }
 
 /// Files and logs of one source.
 pub(super) struct KnownFiles {
     maker: FormMaker,
+    board: Arc<WorkloadBoard>,
     roots: Arc<AllowedRoots>,
     counts: SharedCounts,
     start_at: StartAt,
@@ -112,7 +120,7 @@ fn is_generation(base: &[u8], name: &[u8]) -> bool {
 impl KnownFiles {
     /// Nothing is known yet. Logs go on at `positions`, in the order of [`Self::resume`].
     pub(super) fn new(
-        maker: FormMaker,
+        (maker, board): (FormMaker, Arc<WorkloadBoard>),
         roots: Arc<AllowedRoots>,
         counts: SharedCounts,
         first_start: i64,
@@ -123,6 +131,7 @@ impl KnownFiles {
             start_at: options.start_at,
             older_than: options.older_than.map(|age| age.0),
             maker,
+            board,
             roots,
             counts,
             first_start,
@@ -162,15 +171,87 @@ impl KnownFiles {
                 gone.push(*stream);
                 continue;
             }
-            let form = self.maker.form_like(&log.path.to_string_lossy(), &log.form);
+            let name = log.path.to_string_lossy();
+            let before = log.workload.as_ref();
+            log.workload = self.maker.desk().ask(&name, before, true);
+            let view = log.workload.as_ref().map(|answer| &*answer.view);
+            if view.is_none_or(|one| one.metadata != WorkloadMetadataState::Awaited) {
+                log.held_until = None;
+            }
+            let form = (self.maker).form_like(&name, &log.form, view, log.held_until);
             log.form = Arc::clone(&form);
             self.orders.push(TailOrder::Form(*stream, form));
+            match view.filter(|_| self.maker.desk().is_live()) {
+                Some(view) => self.board.show(*stream, view),
+                None => self.board.remove(*stream),
+            }
         }
         gone
     }
 
+    /// Asks the desk about all containers: something may have changed.
+    pub(super) fn look_at_workloads(&mut self) {
+        for (stream, log) in &mut self.logs {
+            let Some(before) = &log.workload else {
+                continue;
+            };
+            let name = log.path.to_string_lossy();
+            let Some(now) = self.maker.desk().ask(&name, Some(before), false) else {
+                continue;
+            };
+            if !Arc::ptr_eq(&now.view, &before.view) && now.view != before.view {
+                log.held_until = None;
+                let form = (self.maker).form_like(&name, &log.form, Some(&now.view), None);
+                log.form = Arc::clone(&form);
+                self.orders.push(TailOrder::Form(*stream, form));
+                self.board.show(*stream, &now.view);
+            }
+            log.workload = Some(now);
+        }
+    }
+
+    /// Other files in volumes are wanted from now on. Returns the logs that are not wanted any
+    /// more; those of removed pods are read to their end.
+    pub(super) fn follow_volumes(&mut self, is_named: impl Fn(&Path) -> bool) -> Vec<u64> {
+        let (mut gone, mut vanished) = (Vec::new(), Vec::new());
+        for (stream, log) in &self.logs {
+            let view = log.workload.as_ref().map(|workload| &workload.view);
+            let Some(view) = view.filter(|view| view.is_volume) else {
+                continue;
+            };
+            if fs::symlink_metadata(&log.path).is_err() {
+                vanished.push(log.path.clone());
+            } else if !is_named(&log.path) && view.metadata != WorkloadMetadataState::Removed {
+                gone.push(*stream);
+            }
+        }
+        // Nobody watched the names while the watches changed.
+        vanished.iter().for_each(|path| self.vanished(path));
+        gone
+    }
+
+    /// Shows which containers have waited for their metadata in vain.
+    pub(super) fn end_waits(&mut self, now: Instant) {
+        for (stream, log) in &mut self.logs {
+            if log.held_until.is_some_and(|until| until <= now)
+                && let Some(workload) = &log.workload
+            {
+                log.held_until = None;
+                let missing = WorkloadView {
+                    metadata: WorkloadMetadataState::Missing,
+                    ..WorkloadView::clone(&workload.view)
+                };
+                self.board.show(*stream, &missing);
+            }
+        }
+    }
+
     fn open(&mut self, path: &Path) -> Option<NewFile> {
-        let opened = TailFile::open(path, &self.roots).and_then(|file| {
+        // Links never lead out of a volume: its files are written by others than who reads them.
+        let volume = self.maker.desk().volume_root(path);
+        let volume = volume.map(|root| AllowedRoots::new(vec![root], false));
+        let roots = volume.as_ref().unwrap_or(&self.roots);
+        let opened = TailFile::open(path, roots).and_then(|file| {
             let identity = FileIdentity::of(file.as_file()).map_err(PathRefusal::from)?;
             let status = file.status().map_err(PathRefusal::from)?;
             let modified = i64::try_from(status.modified_ns).unwrap_or(i64::MAX);
@@ -302,7 +383,7 @@ impl KnownFiles {
     /// before anybody saw them are read first.
     fn begin_all(&mut self, path: &Path, new: NewFile) {
         let name = path.to_string_lossy();
-        let is_chained = self.maker.form(&name, &new.file).is_chained(&name);
+        let is_chained = self.maker.is_chained(&name, &new.file);
         let mut older = match is_chained {
             true => self.unseen(path, &new, self.first_start - BIRTH_GRAIN_NS),
             false => Vec::new(),
@@ -350,13 +431,23 @@ impl KnownFiles {
         (read, known): (u64, u64),
     ) {
         let name = path.to_string_lossy();
-        let form = self.maker.form(&name, &new.file);
+        let desk = self.maker.desk();
+        let workload = desk.ask(&name, None, false);
+        let view = workload.as_ref().map(|answer| &*answer.view);
+        let is_awaited = view.is_some_and(|one| one.metadata == WorkloadMetadataState::Awaited);
+        let held_until = is_awaited.then(|| instant_now() + desk.wait);
+        let form = self.maker.form(&name, &new.file, view, held_until);
+        if let Some(view) = view.filter(|_| desk.is_live()) {
+            self.board.show(stream, view);
+        }
         let key = new.identity.key;
         let log = KnownLog {
             path: path.to_owned(),
             is_chained: form.is_chained(&name),
             form: Arc::clone(&form),
             files: vec![key],
+            workload,
+            held_until,
         };
         self.logs.insert(stream, log);
         self.by_path.insert(path.to_owned(), stream);
@@ -456,6 +547,7 @@ impl KnownFiles {
         let Some(log) = self.logs.remove(&stream) else {
             return;
         };
+        self.board.remove(stream);
         if self.by_path.get(&log.path) == Some(&stream) {
             self.by_path.remove(&log.path);
         }
@@ -625,13 +717,4 @@ fn is_older(modified_ns: i128, age: Duration) -> bool {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_nanos() as i128);
     modified_ns < now - age.as_nanos() as i128
-}
-
-/// True if a line began before the offset and goes on there.
-fn is_within_line(file: &TailFile, offset: u64) -> bool {
-    let mut before = [0];
-    match offset.checked_sub(1) {
-        Some(at) => file.read_at(&mut before, at).is_ok_and(|read| read == 1) && before != *b"\n",
-        None => false,
-    }
 }

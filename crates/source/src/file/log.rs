@@ -25,11 +25,12 @@ use std::time::{Duration, Instant};
 
 use inrush_event::Origin;
 use inrush_ingest::batch_writer::BatchWriter;
-use inrush_ingest::batch_writer::stream::StreamBuffer;
+use inrush_ingest::batch_writer::stream::{StreamBuffer, StreamDecoder};
 use inrush_ingest::now::Now;
 use inrush_transport::files::identity::{FileIdentity, HEAD_BYTES_MAX};
 use inrush_transport::files::tail_file::TailFile;
 
+use super::budget::ReadBudget;
 use super::counts::FileCounts;
 use super::decoder::LogDecoder;
 
@@ -74,6 +75,8 @@ pub(super) enum LogTurn {
     Drained(usize),
     /// There is nothing more to read now.
     AtEnd,
+    /// Nothing is to be read before that time.
+    HeldUntil(Instant),
     /// The log has ended; all that could be read of it is taken.
     Ended,
 }
@@ -92,6 +95,7 @@ pub(super) struct TailedLog {
     pub(super) is_queued: bool,
     /// Identity of the file that is read, once its head has grown.
     pub(super) learnt: Option<FileIdentity>,
+    budget: ReadBudget,
 }
 
 impl TailedLog {
@@ -110,6 +114,7 @@ impl TailedLog {
             is_watched: false,
             is_queued: false,
             learnt: None,
+            budget: ReadBudget::default(),
         }
     }
 
@@ -177,7 +182,16 @@ impl TailedLog {
             self.tell_unread(unread, counts);
             return Ok(self.leave(writer, counts, now));
         }
-        let (read, is_full) = self.read(writer, counts, now)?;
+        let form = self.buffer.decoder.form();
+        let (read, is_full) = match (form.is_excluded, form.rate_bytes) {
+            (true, _) => (self.pass_over(writer, counts, now)?, false),
+            (false, None) => self.read(writer, counts, usize::MAX, now)?,
+            (false, Some(rate)) => match self.budget.room(rate, now.instant) {
+                Ok(most) => self.read(writer, counts, most, now)?,
+                Err(at) => return Ok(LogTurn::HeldUntil(at)),
+            },
+        };
+        self.budget.take(read);
         if read > 0 {
             self.last_growth = now.instant;
             return Ok(match is_full {
@@ -232,11 +246,47 @@ impl TailedLog {
         LogTurn::Read(0)
     }
 
-    /// Reads the first generation once; the bytes, and if they filled the memory for them.
+    /// Passes over what is in the first generation, for nothing of it is wanted; its bytes. What
+    /// was begun before is ended.
+    fn pass_over(
+        &mut self,
+        writer: &mut BatchWriter,
+        counts: &FileCounts,
+        now: Now,
+    ) -> io::Result<usize> {
+        let Some(generation) = self.generations.front() else {
+            return Ok(0);
+        };
+        let (file, from) = (Arc::clone(&generation.file), generation.read);
+        let end = file.len()?;
+        let Some(bytes) = end.checked_sub(from).filter(|bytes| *bytes > 0) else {
+            return Ok(0);
+        };
+        self.end(writer, now);
+        let decoder = &mut self.buffer.decoder;
+        decoder.is_last = false;
+        decoder.place.pass(end, is_within_line(&file, end));
+        if let Some(generation) = self.generations.front_mut() {
+            generation.read = end;
+            if generation.learn_head() {
+                decoder.place.identify(generation.identity);
+                self.learnt = Some(generation.identity);
+            }
+        }
+        if let Some((stream, state)) = decoder.position() {
+            writer.note_position(stream, state);
+        }
+        counts.excluded_bytes.add(bytes);
+        Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+
+    /// Reads the first generation once, `most` bytes at most; the bytes, and true if there may be
+    /// more.
     fn read(
         &mut self,
         writer: &mut BatchWriter,
         counts: &FileCounts,
+        most: usize,
         now: Now,
     ) -> io::Result<(usize, bool)> {
         let Some(generation) = self.generations.front_mut() else {
@@ -246,8 +296,8 @@ impl TailedLog {
         decoder.now = now.instant;
         let is_due = decoder.due().is_some_and(|due| due <= now.instant);
         let space = writer.begin_read(&self.buffer, 0, now);
-        let room = space.len();
-        let read = match generation.file.read_at(space, generation.read) {
+        let room = space.len().min(most);
+        let read = match generation.file.read_at(&mut space[..room], generation.read) {
             Ok(read) => read,
             Err(error) => {
                 writer.cancel_read();
@@ -307,6 +357,15 @@ impl TailedLog {
     pub(super) fn is_deleted(&self) -> bool {
         let newest = self.generations.back();
         newest.is_none_or(|one| one.file.links().is_ok_and(|links| links == 0))
+    }
+}
+
+/// True if a line began before the offset and goes on there.
+pub(super) fn is_within_line(file: &TailFile, offset: u64) -> bool {
+    let mut before = [0];
+    match offset.checked_sub(1) {
+        Some(at) => file.read_at(&mut before, at).is_ok_and(|read| read == 1) && before != *b"\n",
+        None => false,
     }
 }
 

@@ -6,8 +6,11 @@
 //!    to, and from where it is read; `position`: that as the queue keeps it.
 //! 3. `tail`: the reader of all logs; `log`: the generations of one; `place`: where it has come to;
 //!    `decoder`: lines, pieces and events.
-//! 4. `counts`: what rotation and damage have cost.
+//! 4. `workload`: containers, their metadata and the policies of their owners; `budget`: bytes that
+//!    a log may read.
+//! 5. `counts`: what rotation and damage have cost.
 
+mod budget;
 mod counts;
 mod decoder;
 mod finder;
@@ -22,3 +25,4 @@ mod tail;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
+mod workload;

@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::decoder::LineForm;
 use super::running::RunningFiles;
+pub use super::workload::options::{
+    CompatibleCollector, DockerOptions, KubernetesOptions, WorkloadFields,
+};
 use crate::options::{OptionProblem, SourceOptions};
 use crate::{Source, SourceServices, StartedSource};
 
@@ -76,6 +79,12 @@ pub struct FileSource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^[^/]+/[^/]+$"), extend("examples" = ["nginx/nginx"]))]
     pub product: Option<String>,
+    /// Metadata of the pods of this node, and annotations of those who own them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<KubernetesOptions>,
+    /// Metadata of the containers that docker runs by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub docker: Option<DockerOptions>,
 }
 
 /// Form of the lines of a file.
@@ -162,6 +171,19 @@ impl FileSource {
         Ok(())
     }
 
+    fn check_workloads(&self) -> Result<(), OptionProblem> {
+        let below = |section: &str, (path, words): (String, String)| {
+            problem(format!("{section}.{path}"), words)
+        };
+        if let Some(kubernetes) = &self.kubernetes {
+            (kubernetes.check()).map_err(|fault| below("kubernetes", fault))?;
+        }
+        match &self.docker {
+            Some(docker) => docker.check().map_err(|fault| below("docker", fault)),
+            None => Ok(()),
+        }
+    }
+
     fn check_product(&self) -> Result<(), OptionProblem> {
         let Some(product) = &self.product else {
             return Ok(());
@@ -200,6 +222,7 @@ impl SourceOptions for FileSource {
     fn validate(&self) -> Result<(), OptionProblem> {
         self.check_patterns()?;
         self.check_product()?;
+        self.check_workloads()?;
         match LINE_BYTES.contains(&self.max_line_bytes.0) {
             true => Ok(()),
             false => Err(problem(

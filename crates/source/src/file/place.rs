@@ -86,6 +86,18 @@ impl LogPlace {
         (u64::from(number) << OFFSET_BITS) | (offset & ((1 << OFFSET_BITS) - 1))
     }
 
+    /// A number of the event of a log that begins there, which is the same whenever it is read:
+    /// numbers of generations are not.
+    pub(super) fn number_of_event(stream: u64, origin: u64) -> u64 {
+        let offset = origin & ((1 << OFFSET_BITS) - 1);
+        offset ^ stream.rotate_right(24)
+    }
+
+    /// All before an offset of the generation is passed over; `skips`: it lies within a line.
+    pub(super) fn pass(&mut self, to: u64, skips: bool) {
+        (self.taken, self.length, self.skips) = (to, to, skips);
+    }
+
     /// So many bytes are taken.
     pub(super) fn advance(&mut self, bytes: usize) {
         self.taken += bytes as u64;

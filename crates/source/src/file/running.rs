@@ -14,9 +14,12 @@ use inrush_ingest::enrichment::Enrichment;
 
 use super::counts::{FileCounts, SharedCounts};
 use super::finder::{FileFinder, FinderHandle};
+use super::form::host_name;
 use super::options::FileSource;
 use super::tail::{LogReader, TailOrder};
+use super::workload::{SourceDesk, WakeCallback, WorkloadBoard};
 use crate::options::SourceOptions;
+use crate::workloads::WorkloadState;
 use crate::{Source, SourceServices};
 
 /// Sends orders to the reader, and wakes it.
@@ -44,8 +47,14 @@ pub(super) struct RunningFiles {
     reading: JoinHandle<()>,
     finder: FinderHandle,
     finding: JoinHandle<()>,
-    prepared: Mutex<Option<(FileSource, IngestSettings)>>,
+    board: Arc<WorkloadBoard>,
+    services: Arc<SourceServices>,
+    prepared: Mutex<Option<PreparedFiles>>,
 }
+
+/// Options that were prepared: they, the settings of events, and the desk that is asked about
+/// containers.
+type PreparedFiles = (FileSource, IngestSettings, Arc<SourceDesk>);
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
@@ -60,12 +69,24 @@ fn settings(
     let zone = syslog.zone().map_err(|error| error.to_string())?;
     let mut settings = known.settings(options.info(name), options.product(), &syslog, zone);
     settings.message_bytes_max = usize::try_from(options.max_line_bytes.0).unwrap_or(usize::MAX);
-    if !options.packs {
+    // Who owns a container may say what writes there.
+    let has_owners = options.kubernetes.is_some() || options.docker.is_some();
+    if !options.packs && !has_owners {
         settings.recognition = None;
     }
     // Hosts are known: nobody is asked for a name.
     settings.names = None;
     Ok(settings)
+}
+
+/// The desk that is asked about containers.
+fn open_desk(
+    options: &FileSource,
+    services: &SourceServices,
+    wake: WakeCallback,
+) -> Result<SourceDesk, String> {
+    let host = String::from_utf8_lossy(&host_name()).into_owned();
+    SourceDesk::open(options, services, &host, wake)
 }
 
 impl RunningFiles {
@@ -87,7 +108,10 @@ impl RunningFiles {
         let counts: SharedCounts = Arc::new(FileCounts::default());
         let (orders, ordered) = mpsc::channel();
         let (reports, reported) = mpsc::channel();
-        let finder = FileFinder::new(options, &counts, &positions, reported).map_err(said)?;
+        let board = Arc::<WorkloadBoard>::default();
+        let open = |wake| open_desk(options, services, wake);
+        let finder = FileFinder::new(options, (&counts, &board), &positions, reported, open);
+        let finder = finder.map_err(said)?;
         let handle = finder.handle();
         let thread = thread::Builder::new().name(format!("tail-{name}"));
         let (source, ours) = (Arc::clone(&ingest), Arc::clone(&counts));
@@ -115,6 +139,8 @@ impl RunningFiles {
             reading,
             finder: handle,
             finding,
+            board,
+            services: Arc::clone(services),
             prepared: Mutex::default(),
         }))
     }
@@ -131,20 +157,26 @@ impl Source for RunningFiles {
         let options = options
             .ok_or_else(|| format!("source {name}: its type cannot change while running"))?;
         let settings = settings(name, options, known)?;
-        *lock(&self.prepared) = Some((options.clone(), settings));
+        let desk = open_desk(options, &self.services, self.finder.wake_callback());
+        let desk = Arc::new(desk.map_err(|words| format!("source {name}: {words}"))?);
+        *lock(&self.prepared) = Some((options.clone(), settings, desk));
         Ok(())
     }
 
     fn commit(&self) -> Vec<String> {
-        if let Some((options, settings)) = lock(&self.prepared).take() {
+        if let Some((options, settings, desk)) = lock(&self.prepared).take() {
             self.ingest.replace_settings(settings);
-            self.finder.replace(options);
+            self.finder.replace(options, desk);
         }
         Vec::new()
     }
 
     fn metrics(&self, page: &mut MetricsPage) {
         self.counts.metrics(&self.ingest.name, page);
+    }
+
+    fn workloads(&self) -> Vec<WorkloadState> {
+        self.board.list()
     }
 
     fn is_dead(&self) -> bool {

@@ -7,8 +7,9 @@
 //! * The position of a log goes into the batch that has its events.
 //!
 //! # States of a log
-//! Busy: it is read at every tick. Idle: nothing was added for [`IDLE_AFTER`], and the finder says
-//! when something is.
+//! Held: its container's metadata is awaited, or its rate is used up; nothing is read. Busy: it is
+//! read at every tick. Idle: nothing was added for [`IDLE_AFTER`], and the finder says when
+//! something is.
 //!
 //! # Limits
 //! Unfinished lines and open events have the memory of the source's [`BufferQuota`]; those that
@@ -222,6 +223,8 @@ impl LogReader {
             }
             TailOrder::Form(stream, form) => {
                 self.with(stream, |log| log.buffer.decoder.replace_form(form));
+                // It may have been held, or be wanted now.
+                self.busy(stream);
             }
             TailOrder::Forget(stream) => {
                 if let Some(key) = self.by_stream.get(&stream).copied() {
@@ -307,6 +310,10 @@ impl LogReader {
         let Some(log) = self.logs.get_mut(key) else {
             return TurnEnd::Idle;
         };
+        let held = log.buffer.decoder.form().held_until;
+        if let Some(until) = held.filter(|until| *until > now.instant) {
+            return TurnEnd::At(until);
+        }
         let turn = log.turn(&mut self.writer, &self.counts, self.hold, now);
         if let Some(identity) = log.learnt.take() {
             let report = TailReport::Learnt(identity);
@@ -339,6 +346,7 @@ impl LogReader {
                 }
                 TurnEnd::Idle
             }
+            Ok(LogTurn::HeldUntil(at)) => TurnEnd::At(at),
             Ok(LogTurn::Ended) => TurnEnd::Ended,
             Err(error) => {
                 self.tell_failure(key, &error);
