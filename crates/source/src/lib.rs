@@ -26,6 +26,9 @@
 
 mod account;
 pub mod file;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod harness_tests;
 pub mod journald;
 #[cfg(feature = "made_up")]
 pub mod made_up;

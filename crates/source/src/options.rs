@@ -1,10 +1,12 @@
-//! Options of one source, as every other room asks them.
+//! Options of one source, as every other room asks them, and the parts that their types share.
 
 use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 
 use inrush_codec::SyslogOptions;
 use inrush_event::SourceInfo;
+use inrush_ingest::batch_writer::source::IngestSettings;
 use inrush_ingest::enrichment::Enrichment;
 use inrush_transport::config::{ListenAddr, StreamOptions, TlsServerOptions};
 
@@ -26,6 +28,15 @@ pub struct OptionProblem {
     pub path: String,
     /// The fault of the value, with its name.
     pub words: String,
+}
+
+impl OptionProblem {
+    /// The problem of the option at `path`; `words` follow its name.
+    pub(crate) fn new(path: impl Into<String>, words: impl fmt::Display) -> Self {
+        let path = path.into();
+        let words = format!("`{path}`: {words}");
+        Self { path, words }
+    }
 }
 
 /// Options of one source: what the rooms of configuration, doctor, plan, explain, replay and reload
@@ -63,13 +74,7 @@ pub trait SourceOptions: Any {
     /// # Errors
     /// The first that cannot: its path below the source, and what is wrong with it.
     fn validate(&self) -> Result<(), OptionProblem> {
-        let Some(syslog) = self.syslog() else {
-            return Ok(());
-        };
-        syslog.validate().map_err(|error| OptionProblem {
-            path: error.key.to_owned(),
-            words: error.to_string(),
-        })
+        Ok(())
     }
 
     /// Certificate and key of the listeners, and whose clients may come.
@@ -113,5 +118,106 @@ pub trait SourceOptions: Any {
             index: self.index().to_owned(),
             sourcetype: self.sourcetype().to_owned(),
         }
+    }
+}
+
+/// Default of `index`.
+pub(crate) fn index_default() -> String {
+    "main".to_owned()
+}
+
+/// Checks a product: `VENDOR/PRODUCT`, and `packs` on, as only packs ask for it. `example` is one
+/// for the message.
+pub(crate) fn check_product(
+    path: &str,
+    product: Option<&str>,
+    packs: bool,
+    example: &str,
+) -> Result<(), OptionProblem> {
+    let Some(product) = product else {
+        return Ok(());
+    };
+    if !packs {
+        let words = "only packs ask for it; set `packs: true` too";
+        return Err(OptionProblem::new(path, words));
+    }
+    match product.split('/').collect::<Vec<_>>()[..] {
+        [vendor, product] if !vendor.is_empty() && !product.is_empty() => Ok(()),
+        _ => {
+            let words = format!("write it as `vendor/product`, for example {example}");
+            Err(OptionProblem::new(path, words))
+        }
+    }
+}
+
+/// Options of the type that the source `name` has.
+///
+/// # Errors
+/// In words: they are of another type.
+pub(crate) fn of_type<'a, T: SourceOptions>(
+    options: &'a dyn SourceOptions,
+    name: &str,
+) -> Result<&'a T, String> {
+    let same = options.as_any().downcast_ref::<T>();
+    same.ok_or_else(|| format!("source {name}: its type cannot change while running"))
+}
+
+/// Settings by which the source `name` takes its events in; their headers are read by `syslog`.
+///
+/// # Errors
+/// In words: there is no such time zone.
+pub(crate) fn ingest_settings(
+    name: &str,
+    options: &impl SourceOptions,
+    syslog: &SyslogOptions,
+    known: &Enrichment,
+) -> Result<IngestSettings, String> {
+    let zone = syslog.zone().map_err(|error| error.to_string())?;
+    Ok(known.settings(options.info(name), options.product(), syslog, zone))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::table::SourceConfig;
+
+    fn problem(options: &str) -> Option<String> {
+        let options: SourceConfig = serde_json::from_str(options).unwrap();
+        let problem = options.options().validate().err()?;
+        Some(format!("{} | {}", problem.path, problem.words))
+    }
+
+    #[test]
+    fn a_product_has_a_vendor_and_packs_that_ask_for_it() {
+        let syslog = |product: &str| {
+            problem(&format!(
+                r#"{{"type": "syslog", "listen": ["udp://[::1]:5514"], "product": "{product}"}}"#
+            ))
+        };
+        assert_eq!(syslog("cisco/esa"), None);
+        for wrong in ["cisco", "/esa", "cisco/", "a/b/c", ""] {
+            let words = "product | `product`: write it as `vendor/product`, for example cisco/esa";
+            assert_eq!(syslog(wrong).as_deref(), Some(words), "{wrong}");
+        }
+        let file = |more: &str| {
+            problem(&format!(
+                r#"{{"type": "file", "include": ["/a"], {more}"product": "nginx/nginx"}}"#
+            ))
+        };
+        assert_eq!(file(r#""packs": true, "#), None);
+        let words = "product | `product`: only packs ask for it; set `packs: true` too";
+        assert_eq!(file("").as_deref(), Some(words));
+        let hec = |more: &str| {
+            problem(&format!(
+                r#"{{"type": "splunk_hec", "listen": "127.0.0.1:8088",
+                    "tokens": [{{"token": "abcdefgh", {more}"raw": {{"product": "a"}}}}]}}"#
+            ))
+        };
+        let path = "tokens[0].raw.product";
+        let words = "only packs ask for it; set `packs: true` too";
+        assert_eq!(hec(""), Some(format!("{path} | `{path}`: {words}")));
+        let words = "write it as `vendor/product`, for example cisco/esa";
+        let found = hec(r#""packs": true, "#);
+        assert_eq!(found, Some(format!("{path} | `{path}`: {words}")));
     }
 }

@@ -20,7 +20,7 @@ use inrush_ingest::now::Now;
 use inrush_ingest::pool::WorkerWaker;
 use inrush_queue::Log;
 
-use crate::options::SourceOptions;
+use crate::options::{SourceOptions, ingest_settings, of_type};
 use crate::{Source, SourceServices, StartedSource};
 
 /// Reader of the records of one source.
@@ -64,7 +64,8 @@ impl<R: RecordReader> PolledSource<R> {
     ) -> Result<StartedSource, String> {
         let context = services.context.clone();
         let log = Arc::clone(&context.log);
-        let ingest = IngestSource::new(name, settings(name, options, known)?, &context.ledger);
+        let settings = ingest_settings(name, options, &SyslogOptions::default(), known)?;
+        let ingest = IngestSource::new(name, settings, &context.ledger);
         let waker = WorkerWaker::new(|| Ok(()));
         let mut writer = BatchWriter::new(context, Arc::clone(&ingest), waker);
         let options = Arc::new(Mutex::new(options.clone()));
@@ -102,16 +103,6 @@ fn acknowledge(reader: &mut impl RecordReader, writer: &mut BatchWriter, log: &L
     }
 }
 
-fn settings(
-    name: &str,
-    options: &impl SourceOptions,
-    known: &Enrichment,
-) -> Result<IngestSettings, String> {
-    let syslog = SyslogOptions::default();
-    let zone = syslog.zone().map_err(|error| error.to_string())?;
-    Ok(known.settings(options.info(name), options.product(), &syslog, zone))
-}
-
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -122,9 +113,9 @@ impl<R: RecordReader> Source for PolledSource<R> {
     }
 
     fn prepare(&self, options: &dyn SourceOptions, known: &Enrichment) -> Result<(), String> {
-        let options = options.as_any().downcast_ref::<R::Options>();
-        let options = options.ok_or("the type of a source cannot change")?;
-        let settings = settings(&self.ingest.name, options, known)?;
+        let name = &self.ingest.name;
+        let options = of_type::<R::Options>(options, name)?;
+        let settings = ingest_settings(name, options, &SyslogOptions::default(), known)?;
         *lock(&self.prepared) = Some((options.clone(), settings));
         Ok(())
     }

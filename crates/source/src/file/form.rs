@@ -1,4 +1,5 @@
-//! What all events of a log have in common, by the options of their source and the path of the log.
+//! Properties that all events of a log share, by the options of their source and the path of the
+//! log.
 
 use std::path::Path;
 use std::sync::Arc;

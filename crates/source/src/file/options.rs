@@ -18,7 +18,7 @@ use super::running::RunningFiles;
 pub use super::workload::options::{
     CompatibleCollector, DockerOptions, KubernetesOptions, WorkloadFields,
 };
-use crate::options::{OptionProblem, SourceOptions};
+use crate::options::{OptionProblem, SourceOptions, check_product};
 use crate::{Source, SourceServices, StartedSource};
 
 /// Files that other programs write: log files of a host, and those of containers.
@@ -58,7 +58,7 @@ pub struct FileSource {
     #[serde(default)]
     pub follow_outside: bool,
     /// The index of events that no rule sends elsewhere.
-    #[serde(default = "index_default")]
+    #[serde(default = "crate::options::index_default")]
     #[schemars(length(min = 1))]
     pub index: String,
     /// The sourcetype of events that no rule recognised. Default: `kube:container:NAME` for a
@@ -138,19 +138,9 @@ fn poll_interval_default() -> Period {
     Period(Duration::from_secs(5))
 }
 
-fn index_default() -> String {
-    "main".to_owned()
-}
-
 /// Shortest and longest line that can be configured: with headers and escapes it must fit into a
 /// batch.
 const LINE_BYTES: std::ops::RangeInclusive<u64> = 1024..=limits::MESSAGE_BYTES_MAX as u64;
-
-fn problem(path: impl Into<String>, words: impl std::fmt::Display) -> OptionProblem {
-    let path = path.into();
-    let words = format!("`{path}`: {words}");
-    OptionProblem { path, words }
-}
 
 impl FileSource {
     /// Options by which headers are read where packs ask for them.
@@ -160,12 +150,12 @@ impl FileSource {
 
     fn check_patterns(&self) -> Result<(), OptionProblem> {
         if self.include.is_empty() {
-            return Err(problem("include", "name a file or a pattern"));
+            return Err(OptionProblem::new("include", "name a file or a pattern"));
         }
         for (key, patterns) in [("include", &self.include), ("exclude", &self.exclude)] {
             for (at, pattern) in patterns.iter().enumerate() {
                 let set = GlobSet::new(std::slice::from_ref(pattern), &[]);
-                set.map_err(|(_, fault)| problem(format!("{key}[{at}]"), fault))?;
+                set.map_err(|(_, fault)| OptionProblem::new(format!("{key}[{at}]"), fault))?;
             }
         }
         Ok(())
@@ -173,7 +163,7 @@ impl FileSource {
 
     fn check_workloads(&self) -> Result<(), OptionProblem> {
         let below = |section: &str, (path, words): (String, String)| {
-            problem(format!("{section}.{path}"), words)
+            OptionProblem::new(format!("{section}.{path}"), words)
         };
         if let Some(kubernetes) = &self.kubernetes {
             (kubernetes.check()).map_err(|fault| below("kubernetes", fault))?;
@@ -182,19 +172,6 @@ impl FileSource {
             Some(docker) => docker.check().map_err(|fault| below("docker", fault)),
             None => Ok(()),
         }
-    }
-
-    fn check_product(&self) -> Result<(), OptionProblem> {
-        let Some(product) = &self.product else {
-            return Ok(());
-        };
-        let parts: Vec<&str> = product.split('/').collect();
-        let words = match parts[..] {
-            _ if !self.packs => "only packs ask for it; set `packs: true` too",
-            [vendor, product] if !vendor.is_empty() && !product.is_empty() => return Ok(()),
-            _ => "write it as `vendor/product`, for example nginx/nginx",
-        };
-        Err(problem("product", words))
     }
 }
 
@@ -221,11 +198,12 @@ impl SourceOptions for FileSource {
 
     fn validate(&self) -> Result<(), OptionProblem> {
         self.check_patterns()?;
-        self.check_product()?;
+        let product = self.product.as_deref();
+        check_product("product", product, self.packs, "nginx/nginx")?;
         self.check_workloads()?;
         match LINE_BYTES.contains(&self.max_line_bytes.0) {
             true => Ok(()),
-            false => Err(problem(
+            false => Err(OptionProblem::new(
                 "max_line_bytes",
                 "a line has 1KiB to 1MiB; what is longer is cut",
             )),

@@ -18,7 +18,7 @@ use super::form::host_name;
 use super::options::FileSource;
 use super::tail::{LogReader, TailOrder};
 use super::workload::{SourceDesk, WakeCallback, WorkloadBoard};
-use crate::options::SourceOptions;
+use crate::options::{SourceOptions, ingest_settings, of_type};
 use crate::workloads::WorkloadState;
 use crate::{Source, SourceServices};
 
@@ -66,8 +66,7 @@ fn settings(
     known: &Enrichment,
 ) -> Result<IngestSettings, String> {
     let syslog = options.header_options();
-    let zone = syslog.zone().map_err(|error| error.to_string())?;
-    let mut settings = known.settings(options.info(name), options.product(), &syslog, zone);
+    let mut settings = ingest_settings(name, options, &syslog, known)?;
     settings.message_bytes_max = usize::try_from(options.max_line_bytes.0).unwrap_or(usize::MAX);
     // Who owns a container may say what writes there.
     let has_owners = options.kubernetes.is_some() || options.docker.is_some();
@@ -153,9 +152,7 @@ impl Source for RunningFiles {
 
     fn prepare(&self, options: &dyn SourceOptions, known: &Enrichment) -> Result<(), String> {
         let name = &self.ingest.name;
-        let options = options.as_any().downcast_ref::<FileSource>();
-        let options = options
-            .ok_or_else(|| format!("source {name}: its type cannot change while running"))?;
+        let options = of_type::<FileSource>(options, name)?;
         let settings = settings(name, options, known)?;
         let desk = open_desk(options, &self.services, self.finder.wake_callback());
         let desk = Arc::new(desk.map_err(|words| format!("source {name}: {words}"))?);

@@ -2,75 +2,31 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Duration;
 
-use inrush_event::{DropReason, Fate, Feed, FeedNext, Ledger};
-use inrush_ingest::batch_writer::WorkerContext;
-use inrush_ingest::classification::MemoryBudget;
-use inrush_ingest::enrichment::Enrichment;
-use inrush_ingest::numa::NumaPlacement;
-use inrush_ingest::options::{EnrichmentOptions, HostsOptions, PacksOptions};
-use inrush_ingest::pool::WorkPool;
-use inrush_ingest::unclassified::UnclassifiedTable;
-use inrush_queue::{DestinationFeed, Durability, Log, QueueOptions};
-use inrush_transport::activation::InheritedSockets;
-use inrush_transport::nodes::NumaNodes;
+use inrush_queue::QueueOptions;
 use proptest::prelude::*;
-use tempfile::TempDir;
 
 use super::options::FileSource;
-use super::running::RunningFiles;
-use crate::{Source, SourceServices, WorkerSizes};
-
-/// Longest wait for what must come.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::harness_tests::{HarnessedSource, SourceHarness, texts_of};
+use crate::options::SourceOptions;
 
 /// A source in a folder of its own.
 struct TestSource {
-    folder: TempDir,
-    log: Arc<Log>,
-    ledger: Arc<Ledger>,
-    feed: Arc<DestinationFeed>,
+    harness: SourceHarness,
     options: FileSource,
-    running: Option<Arc<RunningFiles>>,
+    running: Option<HarnessedSource>,
     texts: Vec<String>,
-}
-
-fn knowledge() -> Enrichment {
-    let packs = PacksOptions {
-        enabled: false,
-        ..PacksOptions::default()
-    };
-    let options = EnrichmentOptions {
-        packs: &packs,
-        hosts: &HostsOptions::default(),
-        transforms: &[],
-        routes: &[],
-        data_dir: Path::new(""),
-    };
-    Enrichment::load(options, None).unwrap()
 }
 
 impl TestSource {
     fn start(options: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let queue = QueueOptions {
-            durability: Durability::Memory,
-            ..QueueOptions::default()
-        };
-        let options = options.replace("{dir}", folder.path().to_str().unwrap());
-        let options: FileSource = serde_json::from_str(&options).unwrap();
-        let ledger = Ledger::new();
-        let log = Log::new(queue, Arc::clone(&ledger));
-        let feed = log.attach(&ledger.destination("out"));
+        let harness = SourceHarness::new(QueueOptions::default());
+        let options = options.replace("{dir}", harness.folder.path().to_str().unwrap());
         let mut source = Self {
-            folder,
-            log,
-            ledger,
-            feed,
-            options,
+            options: serde_json::from_str(&options).unwrap(),
+            harness,
             running: None,
             texts: Vec::new(),
         };
@@ -79,41 +35,24 @@ impl TestSource {
     }
 
     fn run(&mut self) {
-        let context = WorkerContext {
-            pool: self.log.pool(),
-            log: Arc::clone(&self.log),
-            ledger: Arc::clone(&self.ledger),
-            room: MemoryBudget::new(),
-            unknown: UnclassifiedTable::new(),
-            pool_threads: WorkPool::new(1),
-            near: NumaPlacement::new(NumaNodes::of_process(), self.log.pool()),
-            worker: 0,
-        };
-        let sizes = WorkerSizes {
-            cores: 1,
-            carry_bytes: 16 << 20,
-        };
-        let sockets = InheritedSockets::default();
-        let services = SourceServices::new(context, sizes, self.folder.path(), sockets);
-        let started = RunningFiles::start("files", &self.options, &services, &knowledge());
-        self.running = Some(started.unwrap());
+        let harness = &self.harness;
+        let started = self
+            .options
+            .start("files", &harness.services, &harness.known);
+        self.running = Some(HarnessedSource(started.unwrap().source));
     }
 
     /// Ends the source, as a stop of the process does.
     fn stop(&mut self) {
-        let running = self.running.take().unwrap();
-        running.stop();
-        let end = Instant::now() + PATIENCE;
-        while !running.ended() {
-            assert!(Instant::now() < end, "the source does not end");
-            std::thread::yield_now();
-        }
+        self.running.take().unwrap().stop();
         // In memory a position holds once its events are delivered.
-        while self.take(Duration::ZERO) {}
+        while let Some(delivery) = self.harness.take(Duration::ZERO) {
+            self.texts.extend(texts_of(&delivery));
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        let path = self.folder.path().join(name);
+        let path = self.harness.folder.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         path
     }
@@ -144,36 +83,8 @@ impl TestSource {
 
     /// The texts so far, once there are as many.
     fn texts(&mut self, count: usize) -> &[String] {
-        let end = Instant::now() + PATIENCE;
-        while self.texts.len() < count {
-            assert!(Instant::now() < end, "{count} texts: {:#?}", self.texts);
-            self.take(Duration::from_millis(100));
-        }
+        self.harness.fill(&mut self.texts, count);
         &self.texts
-    }
-
-    /// Takes a batch that comes within the wait.
-    fn take(&mut self, wait: Duration) -> bool {
-        let FeedNext::Batch(delivery) = self.feed.next(wait) else {
-            return false;
-        };
-        let batch = &delivery.batch;
-        for record in &batch.records()[delivery.events.start as usize..] {
-            let text = record.message.of(batch.bytes());
-            self.texts.push(String::from_utf8_lossy(text).into_owned());
-        }
-        let (position, events) = (delivery.position, delivery.events.clone());
-        self.feed.settle(position, events, Fate::Delivered);
-        true
-    }
-}
-
-impl Drop for TestSource {
-    fn drop(&mut self) {
-        if self.running.is_some() && !std::thread::panicking() {
-            self.stop();
-        }
-        self.log.detach("out", DropReason::Shutdown);
     }
 }
 
@@ -249,7 +160,7 @@ fn a_new_process_goes_on_where_the_last_one_ended() {
     );
     source.run();
     assert_eq!(source.texts(4), ["x", "y", "abcd", "next"]);
-    assert_eq!(source.log.positions("files").len(), 2);
+    assert_eq!(source.harness.log.positions("files").len(), 2);
 }
 
 #[test]
@@ -303,7 +214,7 @@ fn a_renamed_file_and_the_new_one_each_go_on_after_a_restart() {
     assert_eq!(texts, ["1", "2", "3", "4"]);
 }
 
-/// What happens to a container's log.
+/// A step in the life of a container's log.
 #[derive(Clone, Debug)]
 enum LogOp {
     /// A piece of a stream, and whether it is the last one of its line.

@@ -34,7 +34,7 @@ const SKIP_GROWTH: u64 = 8;
 /// Time in which a child has to show the entry of its cursor, if that is there.
 const CURSOR_WAIT: Duration = Duration::from_secs(10);
 
-/// What becomes of an entry.
+/// Fate of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum EntryVerdict {
     /// It is new. So many entries before it are missing, if that is known, where there is a gap.
@@ -213,7 +213,7 @@ impl JournalFollower {
         })
     }
 
-    /// What is to be kept of the place behind the last entry, or before the first.
+    /// Place to be kept: the one behind the last entry, or before the first.
     pub(super) fn kept(&self) -> Option<Vec<u8>> {
         match (&self.last, self.from_us) {
             (Some(last), _) => Some(KeptPlace::behind(last, self.filter)),

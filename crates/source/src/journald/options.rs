@@ -54,7 +54,7 @@ pub struct JournaldSource {
     #[serde(default)]
     pub start_at: JournalStart,
     /// The index of its events.
-    #[serde(default = "index_default")]
+    #[serde(default = "crate::options::index_default")]
     #[schemars(length(min = 1))]
     pub index: String,
     /// The sourcetype of its events.
@@ -141,10 +141,6 @@ impl JsonSchema for JournalStart {
     }
 }
 
-fn index_default() -> String {
-    "main".to_owned()
-}
-
 /// As Splunk's own input of journals has it.
 fn sourcetype_default() -> String {
     "journald".to_owned()
@@ -154,7 +150,7 @@ fn source_default() -> String {
     "journald".to_owned()
 }
 
-/// What a syslog header would say of the event.
+/// Fields with the content of a syslog header.
 fn fields_default() -> Vec<String> {
     ["PRIORITY", "SYSLOG_IDENTIFIER", "_PID", "_SYSTEMD_UNIT"]
         .map(str::to_owned)
@@ -201,17 +197,10 @@ impl JournaldSource {
             joins = name.is_none();
             if !good || (joins && at + 1 == self.matches.len()) {
                 let words = "write each as `FIELD=value`, or `+` between two groups";
-                return Err(problem(&format!("matches[{at}]"), words));
+                return Err(OptionProblem::new(format!("matches[{at}]"), words));
             }
         }
         Ok(())
-    }
-}
-
-fn problem(path: &str, words: &str) -> OptionProblem {
-    OptionProblem {
-        path: path.to_owned(),
-        words: format!("`{path}`: {words}"),
     }
 }
 
@@ -236,37 +225,43 @@ impl SourceOptions for JournaldSource {
         self.check_matches()?;
         if self.directory.is_some() && self.namespace.is_some() {
             let words = "give it, or `namespace`: a folder has the files of one namespace";
-            return Err(problem("directory", words));
+            return Err(OptionProblem::new("directory", words));
         }
         for (at, unit) in self.units.iter().enumerate() {
             if !is_text(unit) {
-                return Err(problem(&format!("units[{at}]"), "it is no name of a unit"));
+                return Err(OptionProblem::new(
+                    format!("units[{at}]"),
+                    "it is no name of a unit",
+                ));
             }
         }
         let severities = self.priority.as_deref().unwrap_or("0");
         let (least, most) = severities.split_once("..").unwrap_or((severities, "0"));
         if !is_priority(least) || !is_priority(most) {
             let words = "write a severity as `warning` or `4`, or a range as `err..warning`";
-            return Err(problem("priority", words));
+            return Err(OptionProblem::new("priority", words));
         }
         for (at, name) in self.fields.iter().enumerate() {
             if !is_field_name(name) || at >= FIELDS_MAX {
                 let words = "names have capitals, digits and `_`, at most 64";
-                return Err(problem(&format!("fields[{at}]"), words));
+                return Err(OptionProblem::new(format!("fields[{at}]"), words));
             }
             if self.fields[..at].contains(name) {
-                return Err(problem(&format!("fields[{at}]"), "it is named twice"));
+                return Err(OptionProblem::new(
+                    format!("fields[{at}]"),
+                    "it is named twice",
+                ));
             }
         }
         if self.namespace.as_deref().is_some_and(|name| !is_text(name)) {
-            return Err(problem("namespace", "it is empty"));
+            return Err(OptionProblem::new("namespace", "it is empty"));
         }
         for (key, path) in [
             ("directory", self.directory.as_deref()),
             ("journalctl", Some(self.journalctl.as_path())),
         ] {
             if path == Some(Path::new("")) {
-                return Err(problem(key, "it is empty"));
+                return Err(OptionProblem::new(key, "it is empty"));
             }
         }
         Ok(())

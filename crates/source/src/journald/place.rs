@@ -76,12 +76,12 @@ pub(super) enum KeptPlace {
 }
 
 impl KeptPlace {
-    /// What is kept of a place behind an entry.
+    /// Kept form of a place behind an entry.
     pub(super) fn behind(place: &JournalPlace, filter: u32) -> Vec<u8> {
         format!("{}\n{filter:08x}", place.cursor).into_bytes()
     }
 
-    /// What is kept of a place before the first entry.
+    /// Kept form of a place before the first entry.
     pub(super) fn from(time_us: u64) -> Vec<u8> {
         format!("@{time_us}").into_bytes()
     }

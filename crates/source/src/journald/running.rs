@@ -17,7 +17,7 @@ use super::child::find;
 use super::counts::JournalCounts;
 use super::options::JournaldSource;
 use super::reader::{JournalReader, WAKE};
-use crate::options::SourceOptions;
+use crate::options::{SourceOptions, ingest_settings, of_type};
 use crate::{Source, SourceServices, StartedSource};
 
 /// Parts that the source and its thread share.
@@ -57,16 +57,6 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn settings(
-    name: &str,
-    options: &JournaldSource,
-    known: &Enrichment,
-) -> Result<IngestSettings, String> {
-    let syslog = SyslogOptions::default();
-    let zone = syslog.zone().map_err(|error| error.to_string())?;
-    Ok(known.settings(options.info(name), options.product(), &syslog, zone))
-}
-
 impl RunningJournal {
     /// Starts the source; a program that is not there is told beside it.
     ///
@@ -79,7 +69,8 @@ impl RunningJournal {
         known: &Enrichment,
     ) -> Result<StartedSource, String> {
         let said = |words: String| format!("source {name}: {words}");
-        let settings = settings(name, options, known).map_err(said)?;
+        let settings = ingest_settings(name, options, &SyslogOptions::default(), known);
+        let settings = settings.map_err(said)?;
         let started = Self::spawn(name, options, services, settings);
         let source = started.map_err(|error| said(error.to_string()))?;
         let problems = find(&options.journalctl).err().map(said);
@@ -128,10 +119,9 @@ impl Source for RunningJournal {
 
     fn prepare(&self, options: &dyn SourceOptions, known: &Enrichment) -> Result<(), String> {
         let name = &self.shared.name;
-        let said = |words: &str| format!("source {name}: {words}");
-        let options = options.as_any().downcast_ref::<JournaldSource>();
-        let options = options.ok_or_else(|| said("its type cannot change while running"))?;
-        let settings = settings(name, options, known).map_err(|words| said(&words))?;
+        let options = of_type::<JournaldSource>(options, name)?;
+        let settings = ingest_settings(name, options, &SyslogOptions::default(), known);
+        let settings = settings.map_err(|words| format!("source {name}: {words}"))?;
         *lock(&self.prepared) = Some((options.clone(), settings));
         Ok(())
     }

@@ -4,43 +4,22 @@
 mod real;
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use inrush_event::{
-    ByteSize, Delivery, Fate, Feed, FeedNext, Ledger, Metric, MetricSample, MetricsPage, Origin,
-    SourceSnapshot,
-};
-use inrush_ingest::batch_writer::WorkerContext;
-use inrush_ingest::classification::MemoryBudget;
-use inrush_ingest::enrichment::Enrichment;
-use inrush_ingest::numa::NumaPlacement;
-use inrush_ingest::options::{EnrichmentOptions, HostsOptions, PacksOptions};
-use inrush_ingest::pool::WorkPool;
-use inrush_ingest::unclassified::UnclassifiedTable;
-use inrush_queue::{DestinationFeed, Durability, Log, QueueOptions};
-use inrush_transport::activation::InheritedSockets;
-use inrush_transport::nodes::NumaNodes;
-use tempfile::TempDir;
+use inrush_event::{ByteSize, Metric, MetricSample, MetricsPage, Origin, SourceSnapshot};
+use inrush_queue::QueueOptions;
 
 use super::options::JournaldSource;
 use super::place::JournalPlace;
+use crate::harness_tests::{HarnessedSource, SourceHarness, wait_for};
 use crate::options::SourceOptions;
-use crate::{Source, SourceServices, WorkerSizes};
 
 /// An hour in which nothing else happens.
 const HANG: &str = "exec sleep 1000\n";
 
-struct Bench {
-    folder: TempDir,
-    log: Arc<Log>,
-    ledger: Arc<Ledger>,
-    feed: Arc<DestinationFeed>,
-    services: Arc<SourceServices>,
-    known: Enrichment,
-}
+struct Bench(SourceHarness);
 
 impl Bench {
     fn new(scripts: &[&str]) -> Self {
@@ -48,46 +27,21 @@ impl Bench {
     }
 
     fn with(scripts: &[&str], queue: QueueOptions) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let bench = Self(SourceHarness::new(queue));
         for (at, script) in scripts.iter().enumerate() {
-            std::fs::write(folder.path().join(format!("run.{}", at + 1)), script).unwrap();
+            std::fs::write(bench.path(&format!("run.{}", at + 1)), script).unwrap();
         }
-        let ledger = Ledger::new();
-        let queue = QueueOptions {
-            durability: Durability::Memory,
-            ..queue
-        };
-        let log = Log::new(queue, Arc::clone(&ledger));
-        let feed = log.attach(&ledger.destination("out"));
-        let context = WorkerContext {
-            pool: log.pool(),
-            log: Arc::clone(&log),
-            ledger: Arc::clone(&ledger),
-            room: MemoryBudget::new(),
-            unknown: UnclassifiedTable::new(),
-            pool_threads: WorkPool::new(1),
-            near: NumaPlacement::new(NumaNodes::of_process(), log.pool()),
-            worker: 0,
-        };
-        let sizes = WorkerSizes {
-            cores: 1,
-            carry_bytes: 0,
-        };
-        let sockets = InheritedSockets::default();
-        Self {
-            services: SourceServices::new(context, sizes, folder.path(), sockets),
-            known: known(),
-            folder,
-            log,
-            ledger,
-            feed,
-        }
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.folder.path().join(name)
     }
 
     fn options(&self, more: serde_json::Value) -> JournaldSource {
         let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/journalctl.sh");
         let mut options = serde_json::json!({
-            "directory": self.folder.path(),
+            "directory": self.0.folder.path(),
             "journalctl": program,
             "start_at": "beginning",
         });
@@ -100,49 +54,32 @@ impl Bench {
 
     fn start(&self, more: serde_json::Value) -> Running {
         let options = self.options(more);
-        let started = options
-            .start("journal", &self.services, &self.known)
-            .unwrap();
+        let started = options.start("journal", &self.0.services, &self.0.known);
+        let started = started.unwrap();
         assert_eq!(started.problems, Vec::<String>::new());
-        Running(started.source)
+        Running(HarnessedSource(started.source))
     }
 
     /// So many events, each as text, as soon as they are there.
     fn events(&self, count: usize) -> Vec<String> {
         let mut events = Vec::new();
-        while events.len() < count {
-            match self.feed.next(Duration::from_secs(20)) {
-                FeedNext::Batch(Delivery {
-                    position, batch, ..
-                }) => {
-                    for record in batch.records() {
-                        events.push(String::from_utf8_lossy(batch.get(record.raw)).into_owned());
-                    }
-                    let all = 0..batch.len() as u32;
-                    self.feed.settle(position, all, Fate::Delivered);
-                }
-                FeedNext::Idle | FeedNext::Closed => panic!("no more than {events:?}"),
-            }
-        }
+        self.0.fill(&mut events, count);
         events
     }
 
     /// Arguments of a start, once it came.
     fn arguments(&self, start: usize) -> Vec<String> {
-        let path = |name: String| self.folder.path().join(name);
         let starts = || {
-            let text = std::fs::read_to_string(path("starts".to_owned())).unwrap_or_default();
+            let text = std::fs::read_to_string(self.path("starts")).unwrap_or_default();
             text.trim().parse().unwrap_or(0)
         };
         wait_for(|| starts() >= start);
-        let text = std::fs::read_to_string(path(format!("arguments.{start}"))).unwrap();
+        let text = std::fs::read_to_string(self.path(&format!("arguments.{start}"))).unwrap();
         text.lines().map(str::to_owned).collect()
     }
 
     fn row(&self) -> SourceSnapshot {
-        let ledger = self.ledger.snapshot();
-        assert!(ledger.balanced, "{ledger:#?}");
-        ledger.sources["journal"].clone()
+        self.0.row("journal")
     }
 
     fn lost(&self, reason: &str) -> u64 {
@@ -150,34 +87,18 @@ impl Bench {
     }
 }
 
-fn known() -> Enrichment {
-    let packs = PacksOptions {
-        enabled: false,
-        ..PacksOptions::default()
-    };
-    let options = EnrichmentOptions {
-        packs: &packs,
-        hosts: &HostsOptions::default(),
-        transforms: &[],
-        routes: &[],
-        data_dir: Path::new(""),
-    };
-    Enrichment::load(options, None).unwrap()
-}
-
 /// A source that is stopped with the test.
-struct Running(Arc<dyn Source>);
+struct Running(HarnessedSource);
 
 impl Running {
     fn stop(&self) {
         self.0.stop();
-        wait_for(|| self.0.ended());
     }
 
     /// A metric of it, for one reason if it has reasons.
     fn metric(&self, metric: Metric, reason: &str) -> f64 {
         let mut page = MetricsPage::default();
-        self.0.metrics(&mut page);
+        self.0.0.metrics(&mut page);
         let wanted = |sample: &&MetricSample| {
             let of = sample.labels.iter().find(|(name, _)| *name == "reason");
             sample.metric == metric && of.is_none_or(|(_, text)| text == reason)
@@ -191,24 +112,6 @@ impl Running {
 
     fn gaps(&self) -> f64 {
         self.metric(Metric::JournalGaps, "")
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
-}
-
-/// Time after which what a test waits for is not coming.
-const IN_VAIN: Duration = Duration::from_secs(60);
-
-/// Waits until something is so.
-fn wait_for(mut so: impl FnMut() -> bool) {
-    let since = Instant::now();
-    while !so() {
-        assert!(since.elapsed() < IN_VAIN, "it is not so");
-        thread::yield_now();
     }
 }
 
@@ -243,9 +146,7 @@ fn an_entry_becomes_an_event_with_names() {
         \\3\\0\\0\\0\\0\\0\\0\\0a\\nb\\n\\n'\n";
     let bench = Bench::new(&[&format!("{script}{HANG}")]);
     let running = bench.start(serde_json::json!({ "index": "os", "source": "nodes" }));
-    let FeedNext::Batch(delivery) = bench.feed.next(Duration::from_secs(20)) else {
-        panic!("no event");
-    };
+    let delivery = bench.0.take(Duration::from_secs(20)).expect("an event");
     let (batch, record) = (&delivery.batch, &delivery.batch.records()[0]);
     let names = batch.names(record);
     let found = [names.index, names.sourcetype, names.source];
@@ -345,10 +246,10 @@ fn while_the_queue_has_no_room_the_child_waits() {
         let (cursor, filler) = (cursor(number), "x".repeat(300));
         let _ = writeln!(bytes, "__CURSOR={cursor}\nMESSAGE={number} {filler}\n");
     }
-    std::fs::write(bench.folder.path().join("entries"), bytes).unwrap();
+    std::fs::write(bench.path("entries"), bytes).unwrap();
     let _running = bench.start(serde_json::json!({}));
-    let done = bench.folder.path().join("done");
-    wait_for(|| bench.log.blocked_since().is_some() || done.exists());
+    let done = bench.path("done");
+    wait_for(|| bench.0.log.blocked_since().is_some() || done.exists());
     assert!(!done.exists(), "all was read");
     let events = bench.events(COUNT as usize);
     for (event, number) in events.iter().zip(1..) {
@@ -368,7 +269,7 @@ fn a_source_goes_on_where_the_log_says_and_its_child_is_gone_with_it() {
     let running = bench.start(serde_json::json!({}));
     assert_eq!(bench.events(3), entries(1..=3));
     running.stop();
-    let pid = std::fs::read_to_string(bench.folder.path().join("pid")).unwrap();
+    let pid = std::fs::read_to_string(bench.path("pid")).unwrap();
     assert!(!PathBuf::from(format!("/proc/{}", pid.trim())).exists());
     let again = bench.start(serde_json::json!({}));
     assert_eq!(bench.events(1), entries([4]));
@@ -395,14 +296,15 @@ fn a_reload_has_another_child_go_on_and_no_gap() {
     });
     running
         .0
-        .prepare(&bench.options(more), &bench.known)
+        .0
+        .prepare(&bench.options(more), &bench.0.known)
         .unwrap();
-    assert_eq!(running.0.commit(), Vec::<String>::new());
+    assert_eq!(running.0.0.commit(), Vec::<String>::new());
     assert_eq!(bench.events(2), entries([9, 12]));
     let second = bench.arguments(2);
     let expected = [
         &format!("--cursor={}", cursor(2)),
-        &format!("--directory={}", bench.folder.path().display()),
+        &format!("--directory={}", bench.0.folder.path().display()),
         "--unit=a.service",
         "--unit=b*",
         "--priority=warning",
@@ -450,11 +352,11 @@ fn a_program_that_is_missing_is_told_and_the_source_waits_for_it() {
         ..bench.options(serde_json::json!({}))
     };
     let started = options
-        .start("journal", &bench.services, &bench.known)
+        .start("journal", &bench.0.services, &bench.0.known)
         .unwrap();
     assert_eq!(started.problems.len(), 1, "{:?}", started.problems);
-    let running = Running(started.source);
+    let running = Running(HarnessedSource(started.source));
     wait_for(|| running.restarts("not_started") >= 2.0);
-    assert!(!running.0.is_dead());
+    assert!(!running.0.0.is_dead());
     running.stop();
 }

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cors::CorsOptions;
 use super::running::RunningHec;
-use crate::options::{OptionProblem, SourceOptions};
+use crate::options::{OptionProblem, SourceOptions, check_product};
 use crate::{Source, SourceServices, StartedSource};
 
 /// An HTTP Event Collector (HEC), as Splunk's clients speak to it.
@@ -44,7 +44,7 @@ pub struct SplunkHecSource {
     #[serde(default)]
     pub stream: StreamOptions,
     /// The index of events that neither the event, its request nor its token name one for.
-    #[serde(default = "index_default")]
+    #[serde(default = "crate::options::index_default")]
     #[schemars(length(min = 1))]
     pub index: String,
     /// The sourcetype of events that neither the event, its request nor its token name one for.
@@ -171,19 +171,6 @@ impl RawOptions {
         *self == Self::default()
     }
 
-    /// Checks its product; in words what is wrong with it.
-    fn check_product(&self, packs: bool) -> Result<(), String> {
-        let Some(product) = &self.product else {
-            return Ok(());
-        };
-        let parts: Vec<&str> = product.split('/').collect();
-        match parts[..] {
-            _ if !packs => Err("only packs ask for it; set `packs: true` too".to_owned()),
-            [vendor, product] if !vendor.is_empty() && !product.is_empty() => Ok(()),
-            _ => Err("write it as `vendor/product`, for example cisco/esa".to_owned()),
-        }
-    }
-
     /// The rule for first lines, compiled.
     ///
     /// # Errors
@@ -242,10 +229,6 @@ fn is_cookie_name(name: &str) -> bool {
     let is_sign = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
     let good = |byte: u8| byte.is_ascii_alphanumeric() || is_sign(byte);
     !name.is_empty() && name.bytes().all(good)
-}
-
-fn index_default() -> String {
-    "main".to_owned()
 }
 
 fn sourcetype_default() -> String {
@@ -311,19 +294,13 @@ impl SourceOptions for SplunkHecSource {
         if let Some(name) = &self.channel_cookie
             && !is_cookie_name(name)
         {
-            let words = "`channel_cookie`: it is no name of a cookie (RFC 6265)".to_owned();
-            return Err(OptionProblem {
-                path: "channel_cookie".to_owned(),
-                words,
-            });
+            let words = "it is no name of a cookie (RFC 6265)";
+            return Err(OptionProblem::new("channel_cookie", words));
         }
         let mut seen = HashMap::new();
         for (at, token) in self.tokens.iter().enumerate() {
-            let problem = |key: &str, words: String| {
-                let path = format!("tokens[{at}].{key}");
-                let words = format!("`{path}`: {words}");
-                Err(OptionProblem { path, words })
-            };
+            let path = |key: &str| format!("tokens[{at}].{key}");
+            let problem = |key: &str, words: String| Err(OptionProblem::new(path(key), words));
             let index = token.index.as_ref();
             let among = index.is_none_or(|index| token.indexes.contains(index));
             if !token.indexes.is_empty() && !among {
@@ -335,9 +312,8 @@ impl SourceOptions for SplunkHecSource {
             if let Err(words) = token.raw.first_line() {
                 return problem("raw.multiline", words);
             }
-            if let Err(words) = token.raw.check_product(token.packs) {
-                return problem("raw.product", words);
-            }
+            let product = token.raw.product.as_deref();
+            check_product(&path("raw.product"), product, token.packs, "cisco/esa")?;
             let secret = match (&token.token, &token.token_file) {
                 (Some(secret), None) => secret.expose(),
                 (None, Some(_)) => continue,

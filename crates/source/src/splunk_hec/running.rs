@@ -20,7 +20,7 @@ use inrush_transport::tls::HTTP_PROTOCOLS;
 
 use super::options::SplunkHecSource;
 use super::settings::{HecDecoders, HecSettings, HecShared};
-use crate::options::SourceOptions;
+use crate::options::{SourceOptions, ingest_settings, of_type};
 use crate::{Source, SourceServices, SourceState, TokenAccount};
 
 /// Options, and those that wait to be taken on.
@@ -60,9 +60,8 @@ fn resolve(
     let before = before.map(|(options, running)| (options.tls.as_ref(), running));
     let tls = StreamSettings::tls(options.tls.as_ref(), HTTP_PROTOCOLS, before);
     let syslog = options.header_options();
-    let zone = syslog.zone().map_err(|error| error.to_string())?;
     Ok(StreamSettings {
-        ingest: known.settings(options.info(name), None, &syslog, zone),
+        ingest: ingest_settings(name, options, &syslog, known)?,
         options: options.stream.clone(),
         decoders: Arc::new(HecDecoders(Arc::clone(shared))),
         tls: tls?,
@@ -167,9 +166,7 @@ impl Source for RunningHec {
     fn prepare(&self, options: &dyn SourceOptions, known: &Enrichment) -> Result<(), String> {
         let name = self.streams.name();
         let said = |words: String| format!("source {name}: {words}");
-        let Some(options) = options.as_any().downcast_ref::<SplunkHecSource>() else {
-            return Err(said("its type cannot change while running".to_owned()));
-        };
+        let options = of_type::<SplunkHecSource>(options, name)?;
         let mut listeners = self.listeners();
         let before = Some((&listeners.config, &*self.streams));
         let settings = resolve(name, options, before, &self.shared, known).map_err(said)?;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use inrush_event::{Ledger, SourceInfo};
+use inrush_event::Ledger;
 use inrush_ingest::enrichment::Enrichment;
 use inrush_stream::{StreamSettings, StreamSource};
 use inrush_transport::config::ListenAddr;
@@ -11,6 +11,7 @@ use inrush_transport::udp::UdpProbe;
 
 use super::decoder::SyslogDecoders;
 use super::options::SyslogSource;
+use crate::options::ingest_settings;
 
 /// Resolves the options of the source `name`. The TLS of `before`, which runs now, goes on if its
 /// options are the same.
@@ -27,14 +28,9 @@ pub(super) fn resolve(
     let before = before.map(|(options, running)| (options.tls.as_ref(), running));
     let tls = StreamSettings::tls(config.tls.as_ref(), ONE_PROTOCOL, before);
     let tls = tls.map_err(|error| said(&error))?;
-    let zone = config.syslog.zone().map_err(|error| said(&error))?;
-    let info = SourceInfo {
-        name: name.to_owned(),
-        index: config.index.clone(),
-        sourcetype: config.sourcetype.clone(),
-    };
+    let ingest = ingest_settings(name, config, &config.syslog, known);
     Ok(StreamSettings {
-        ingest: known.settings(info, config.product.as_deref(), &config.syslog, zone),
+        ingest: ingest.map_err(|error| said(&error))?,
         options: config.stream.clone(),
         decoders: Arc::new(SyslogDecoders(config.syslog.clone())),
         tls,

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::running::RunningSyslog;
-use crate::options::{SourceOptions, UdpDemand};
+use crate::options::{OptionProblem, SourceOptions, UdpDemand, check_product};
 use crate::{Source, SourceServices, StartedSource};
 
 /// A syslog source.
@@ -34,7 +34,7 @@ pub struct SyslogSource {
     #[serde(flatten)]
     pub syslog: SyslogOptions,
     /// The index of events that no rule sends elsewhere.
-    #[serde(default = "index_default")]
+    #[serde(default = "crate::options::index_default")]
     #[schemars(length(min = 1))]
     pub index: String,
     /// The product that sends here, as `vendor/product`: a listener of its own, where rules alone
@@ -46,10 +46,6 @@ pub struct SyslogSource {
     #[serde(default = "sourcetype_default")]
     #[schemars(length(min = 1))]
     pub sourcetype: String,
-}
-
-fn index_default() -> String {
-    "main".to_owned()
 }
 
 fn sourcetype_default() -> String {
@@ -83,6 +79,14 @@ impl SourceOptions for SyslogSource {
 
     fn listen(&self) -> Vec<ListenAddr> {
         self.listen.clone()
+    }
+
+    fn validate(&self) -> Result<(), OptionProblem> {
+        self.syslog.validate().map_err(|error| OptionProblem {
+            path: error.key.to_owned(),
+            words: error.to_string(),
+        })?;
+        check_product("product", self.product.as_deref(), true, "cisco/esa")
     }
 
     fn tls(&self) -> Option<&TlsServerOptions> {

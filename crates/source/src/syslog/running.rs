@@ -23,7 +23,7 @@ use inrush_transport::config::ListenAddr;
 use super::live::{self, LiveSource};
 use super::options::SyslogSource;
 use super::udp::{self, UdpWorker};
-use crate::options::SourceOptions;
+use crate::options::{SourceOptions, of_type};
 use crate::{Source, SourceServices, SourceState};
 
 /// Timeout for the threads of a listener that was closed, at a reload and at the stop.
@@ -198,11 +198,7 @@ impl Source for RunningSyslog {
 
     fn prepare(&self, options: &dyn SourceOptions, known: &Enrichment) -> Result<(), String> {
         let name = self.live.streams.name();
-        let Some(options) = options.as_any().downcast_ref::<SyslogSource>() else {
-            return Err(format!(
-                "source {name}: its type cannot change while running"
-            ));
-        };
+        let options = of_type::<SyslogSource>(options, name)?;
         let mut listeners = self.listeners();
         let before = Some((&listeners.config, &*self.live.streams));
         let settings = live::resolve(name, options, before, known)?;

@@ -123,8 +123,8 @@ impl Bench {
             journalctl: program.to_owned(),
             ..self.options(serde_json::json!({}))
         };
-        let started = options.start("journal", &self.services, &self.known);
-        Running(started.unwrap().source)
+        let started = options.start("journal", &self.0.services, &self.0.known);
+        Running(HarnessedSource(started.unwrap().source))
     }
 
     /// The numbers of lines up to this one, as they come.
@@ -160,7 +160,7 @@ fn a_real_journal_is_read_once_over_kills_and_counted_where_it_is_deleted() {
         return;
     };
     let bench = Bench::new(&[]);
-    let program = journal.program(bench.folder.path());
+    let program = journal.program(bench.0.folder.path());
     journal.write(1, STEP);
     let mut running = bench.start_beside(&program);
     assert_eq!(bench.lines_to(STEP), (1..=STEP).collect::<Vec<_>>());
