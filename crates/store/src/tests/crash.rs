@@ -1,5 +1,7 @@
 //! The process dies before every single change to the disk, and the next one takes over.
 
+use tempfile::TempDir;
+
 use super::*;
 use crate::snapshot::Snapshot;
 use crate::upkeep;
@@ -35,17 +37,35 @@ fn filled(batches: u64) -> Arc<Queue> {
     Arc::new(queue)
 }
 
-/// Runs `life` over a fresh folder again and again, the fuse one step longer each time, until it
-/// does not blow; each time it must hold afterwards that every event is there once.
+/// A copy of a folder with a store that no process has open.
+fn copy_of(folder: &Path) -> TempDir {
+    fn copy(from: &Path, to: &Path) {
+        for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+            let (path, to) = (entry.path(), to.join(entry.file_name()));
+            if path.is_dir() {
+                std::fs::create_dir(&to).unwrap();
+                copy(&path, &to);
+            } else {
+                std::fs::copy(&path, &to).unwrap();
+            }
+        }
+    }
+    let copied = tempfile::tempdir().unwrap();
+    copy(folder, copied.path());
+    copied
+}
+
+/// Runs `life` over a folder as `prepare` leaves it again and again, the fuse one step longer each
+/// time, until it does not blow; each time it must hold afterwards that every event is there once.
 fn die_everywhere(
     batches: u64,
     prepare: impl Fn(&Path, &Arc<Queue>),
     life: impl Fn(&Arc<Store>, &Arc<Queue>),
 ) {
+    let (prepared, queue) = (tempfile::tempdir().unwrap(), filled(batches));
+    prepare(prepared.path(), &queue);
     for steps in 0.. {
-        let folder = tempfile::tempdir().unwrap();
-        let queue = filled(batches);
-        prepare(folder.path(), &queue);
+        let folder = copy_of(prepared.path());
         queue.restart();
         let (first, fuse) = fused(folder.path(), Trouble::Death);
         fuse.set(steps);
@@ -123,10 +143,10 @@ fn fail_everywhere(
     prepare: impl Fn(&Path, &Arc<Queue>),
     life: impl Fn(&Arc<Store>, &Arc<Queue>),
 ) {
+    let (prepared, queue) = (tempfile::tempdir().unwrap(), filled(batches));
+    prepare(prepared.path(), &queue);
     for steps in 0.. {
-        let folder = tempfile::tempdir().unwrap();
-        let queue = filled(batches);
-        prepare(folder.path(), &queue);
+        let folder = copy_of(prepared.path());
         queue.restart();
         let (first, fuse) = fused(folder.path(), Trouble::Error);
         let before = first.levels().events;
