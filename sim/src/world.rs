@@ -519,7 +519,7 @@ impl LogWorld {
         self.start_collector()
     }
 
-    /// What the log says of the streams of sources.
+    /// Checks the positions that the log has of the streams of sources.
     fn find_positions(&mut self) -> OracleVerdict {
         let torn = std::mem::take(&mut self.torn);
         let Some(subject) = self.subject.as_ref().filter(|_| self.streams.is_some()) else {

@@ -51,7 +51,7 @@ impl LineCollector {
         Ok((collector, port))
     }
 
-    /// What arrived.
+    /// Account of the lines that arrived, locked.
     pub(crate) fn account(&self) -> MutexGuard<'_, ArrivalAccount> {
         self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }

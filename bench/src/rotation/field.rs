@@ -59,7 +59,7 @@ impl WriteRate {
     }
 }
 
-/// How the files are rotated.
+/// Scheme and pace of the rotation of files.
 #[derive(Clone, Debug)]
 pub(crate) struct RotatePlan {
     pub(crate) scheme: RotationScheme,

@@ -51,7 +51,7 @@ struct RotatedFile {
     packed: bool,
 }
 
-/// Who rotates one file.
+/// Rotator of one file.
 pub(crate) struct LogRotator {
     scheme: RotationScheme,
     /// Rotated files that are kept.

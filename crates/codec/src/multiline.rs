@@ -35,7 +35,7 @@ const KEPT_BYTES_MAX: usize = 4096;
 /// An event ends so many times the timeout after its first line, although lines still come.
 const AGE_FACTOR: u32 = 10;
 
-/// How lines are put together to events. Exactly one of `start`, `continue` and `end` is given.
+/// Rules that put lines together to events. Exactly one of `start`, `continue` and `end` is given.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MultilineOptions {

@@ -29,7 +29,7 @@ impl BatchBuilder {
         }
     }
 
-    /// What was noted so far.
+    /// Positions noted so far.
     pub fn positions(&self) -> &PositionList {
         &self.positions
     }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a line says, its text owned.
+/// Content of a line, its text owned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Said {
     text: Vec<u8>,

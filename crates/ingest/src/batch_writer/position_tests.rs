@@ -24,7 +24,7 @@ fn numbers_in(text: &str) -> Vec<u64> {
     panic!("an event that nobody sent: {text}");
 }
 
-/// What was sent of each stream and must come out, until it has.
+/// Positions of each stream that were sent and have not come out yet.
 #[derive(Default)]
 struct Owed(BTreeMap<u64, BTreeSet<u64>>);
 

@@ -117,7 +117,7 @@ impl BatchWriter {
         kept.freeze()
     }
 
-    /// What went into the log is no longer waited for.
+    /// Ends the wait for positions that went into the log.
     fn wait_from(&mut self, now: Now) {
         let more = !self.waiting.is_empty()
             || !self.open.builder.positions().is_empty()

@@ -57,7 +57,7 @@ pub(super) enum ClaimValue {
     Replacement { search: Box<str>, with: Box<str> },
 }
 
-/// What one annotation asks for.
+/// Request of one annotation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Claim {
     pub(super) key: AnnotationKey,

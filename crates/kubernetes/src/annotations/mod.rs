@@ -36,7 +36,7 @@ pub(crate) const PROBLEMS_MAX: usize = 100;
 /// Replacements and hashes of one container together: each has a compiled program, up to a MiB.
 pub(crate) const CHANGES_MAX: usize = 32;
 
-/// What the configuration says about annotations.
+/// Settings of the configuration for annotations.
 #[derive(Clone, Debug, Default)]
 pub struct AnnotationSettings {
     /// Values where no annotation decides, by names without a domain, such as `stderr.index`.

@@ -79,7 +79,7 @@ fn settings() -> AnnotationSettings {
     }
 }
 
-/// What a policy has for the key of `name`, as text.
+/// Value of a policy for the key of `name`, as text.
 fn shown(policy: &ContainerPolicy, name: &str) -> Option<String> {
     let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
     match name {

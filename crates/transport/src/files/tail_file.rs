@@ -151,7 +151,7 @@ impl AllowedRoots {
     }
 }
 
-/// What a file system does with inodes and notices.
+/// Behaviour of a file system with inodes and notices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileSystemKind {
     /// Inode numbers last, and all writers are on this host.

@@ -183,7 +183,7 @@ impl TreeWalk {
     }
 }
 
-/// What a name is: of its own, or behind its link.
+/// Kind of a name: its own, or that behind its link.
 struct NameKind {
     kind: fs::FileType,
     inode: u64,

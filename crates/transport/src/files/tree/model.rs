@@ -139,7 +139,7 @@ impl TreeModel {
         }
     }
 
-    /// What a walk from the beginning finds.
+    /// Files that a walk from the beginning finds.
     fn walked(&self) -> BTreeSet<PathBuf> {
         let globs = Arc::new(GlobSet::new(&self.options.include, &[]).unwrap());
         let allowed = AllowedRoots::new(self.options.allowed_roots.clone(), false);
