@@ -59,7 +59,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         &admin_options,
         Arc::clone(&status),
         Some(searcher),
-        admin_limits(),
+        server_limits(),
     ) {
         Ok(admin) => admin,
         Err(error) => {
@@ -79,6 +79,9 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
              or listen on 127.0.0.1 behind a proxy that has TLS"
         );
     }
+    if let Some(address) = admin.health_addr() {
+        say!("inrush: health on http://{address}");
+    }
     for (source, address) in pipeline.listeners() {
         say!("inrush: listening on {address} source={source}");
     }
@@ -86,23 +89,27 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     process::notify("READY=1");
     obey(&mut signals, &pipeline, &admin);
     process::notify("STOPPING=1");
+    admin.stopping();
     finish(&mut signals, pipeline, &*status);
     admin.stop();
     log::flush();
     Ok(ExitCode::SUCCESS)
 }
 
-/// Limits of admin connections: no more than the limit of open files leaves for them.
-fn admin_limits() -> ServerLimits {
+/// Limits of admin and health connections: no more than the limit of open files leaves for them.
+fn server_limits() -> ServerLimits {
     let limits = ServerLimits::default();
-    let connections = match process::open_files_max() {
-        0 => limits.connections,
-        limit => limits
-            .connections
-            .min(inrush_pipeline::admin_connections(limit)),
+    let (connections, health) = match process::open_files_max() {
+        0 => (limits.connections, limits.health_connections),
+        limit => (
+            inrush_pipeline::admin_connections(limit),
+            inrush_pipeline::health_connections(limit),
+        ),
     };
+    let connections = connections.min(limits.connections);
     ServerLimits {
         connections,
+        health_connections: health.min(limits.health_connections),
         per_address: connections.div_ceil(2),
         ..limits
     }
@@ -152,9 +159,7 @@ fn obey(signals: &mut Signals, pipeline: &Pipeline, admin: &AdminServer) {
         if signal != SIGHUP {
             return;
         }
-        let reloaded = pipeline.reload();
-        admin.renew();
-        match reloaded {
+        match admin.follow(pipeline.reload()) {
             Ok(report) if report.changed.is_empty() => say!("inrush: reload: no change"),
             Ok(report) => say!("inrush: reload: {}", report.changed.join(", ")),
             Err(problems) => {

@@ -55,7 +55,7 @@ pub use inrush_source::syslog::options::SyslogSource;
 pub use inrush_source::table::SourceConfig;
 pub use inrush_yaml::{FileProblem, FileProblems, VariableLookup};
 pub use memory::{MemoryPlan, memory_limit, worker_count};
-pub use options::{AdminAddr, AdminOptions, Config};
+pub use options::{AdminAddr, AdminOptions, Config, HealthOptions};
 pub use password::{HashingError, PASSWORD_BYTES_MAX, PasswordHash, PasswordHashError};
 pub use place::place;
 

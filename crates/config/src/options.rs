@@ -1,4 +1,4 @@
-//! Options of the file as a whole, and of the admin API. Those of sources, destinations and what
+//! Options of the file as a whole, of the admin API and of the health listener. Those of sources, destinations and what
 //! lies between are in their rooms.
 //!
 //! # What it guarantees
@@ -50,6 +50,9 @@ pub struct Config {
     /// The admin API and the dashboard.
     #[serde(default)]
     pub admin: AdminOptions,
+    /// The health listener, for load balancers and orchestrators. By default there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<HealthOptions>,
     /// Where events come from, by names of your choice.
     #[schemars(extend("minProperties" = 1))]
     pub sources: IndexMap<String, SourceConfig>,
@@ -167,6 +170,25 @@ impl AdminOptions {
     pub fn can_follow(&self, before: &Self) -> bool {
         self.listen == before.listen && self.tls == before.tls
     }
+}
+
+/// A listener that answers everybody `yes` (200) or `no` (503), and nothing else. `/livez`: the
+/// process runs. `/readyz`: sources and queue accept events, within the bounds. `/healthz`: every
+/// source and destination makes progress. `/health`: that too, within the bounds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HealthOptions {
+    /// Address and port.
+    pub listen: AdminAddr,
+    /// Highest age of a destination's oldest pending event. Above it, `/health` and `/readyz`
+    /// answer `no`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_age: Option<Period>,
+    /// Highest number of pending events of a destination. Above it, `/health` and `/readyz` answer
+    /// `no`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_backlog: Option<u64>,
 }
 
 /// An IP address and port.

@@ -136,6 +136,19 @@ struct ConfiguredListener<'c> {
 }
 
 impl ConfiguredListener<'_> {
+    /// Adds it to `all`; a collision with one of them is a finding.
+    fn join(self, all: &mut Vec<Self>, findings: &mut Findings) {
+        if let Some(first) = all.iter().find(|first| first.collides(&self)) {
+            let ConfiguredListener { shown, owner, .. } = first;
+            let words = format!(
+                "`{}` collides with `{shown}` of `{owner}`; give each its own port",
+                self.shown
+            );
+            findings.add(self.at, words);
+        }
+        all.push(self);
+    }
+
     /// True if the kernel cannot bind both: same port and kind of socket, overlapping addresses.
     fn collides(&self, other: &Self) -> bool {
         let (ours, theirs) = (self.addr, other.addr);
@@ -159,6 +172,16 @@ fn listeners(config: &Config, root: &YamlNode, findings: &mut Findings) {
         addr: config.admin.listen.0,
         at: place(root, "admin.listen"),
     }];
+    if let Some(health) = &config.health {
+        let listener = ConfiguredListener {
+            shown: health.listen.to_string(),
+            owner: "health",
+            datagrams: false,
+            addr: health.listen.0,
+            at: place(root, "health.listen"),
+        };
+        listener.join(&mut all, findings);
+    }
     for (name, source, node) in sources(config, root) {
         let listen = source.listen();
         for (ListenAddr { protocol, addr }, node) in listen.iter().zip(listen_nodes(node)) {
@@ -169,17 +192,7 @@ fn listeners(config: &Config, root: &YamlNode, findings: &mut Findings) {
                 addr: *addr,
                 at: node.at,
             };
-            if let Some(first) = all.iter().find(|first| first.collides(&listener)) {
-                let ConfiguredListener { shown, owner, .. } = first;
-                findings.add(
-                    listener.at,
-                    format!(
-                        "`{}` collides with `{shown}` of `{owner}`; give each its own port",
-                        listener.shown
-                    ),
-                );
-            }
-            all.push(listener);
+            listener.join(&mut all, findings);
         }
     }
 }

@@ -117,7 +117,7 @@ fn broken_structure_is_located() {
     finds(
         "- a\n",
         &[
-            "1:1: `` is a list; give a mapping of options; there are `data_dir`, `data_access`, `admin`, `sources`, `destinations`, `packs`, `hosts`, `transforms`, `routes`, `queue`, `workers` and `shutdown_timeout`",
+            "1:1: `` is a list; give a mapping of options; there are `data_dir`, `data_access`, `admin`, `health`, `sources`, `destinations`, `packs`, `hosts`, `transforms`, `routes`, `queue`, `workers` and `shutdown_timeout`",
         ],
     );
     finds(
@@ -190,7 +190,7 @@ fn unknown_keys_and_types_name_the_nearest() {
     finds(
         &format!("{SOUND}pipelines: []\n"),
         &[
-            "5:1: unknown key `pipelines`; the keys here are `data_dir`, `data_access`, `admin`, `sources`, `destinations`, `packs`, `hosts`, `transforms`, `routes`, `queue`, `workers` and `shutdown_timeout`",
+            "5:1: unknown key `pipelines`; the keys here are `data_dir`, `data_access`, `admin`, `health`, `sources`, `destinations`, `packs`, `hosts`, `transforms`, `routes`, `queue`, `workers` and `shutdown_timeout`",
         ],
     );
 }
@@ -286,6 +286,7 @@ fn wrong_addresses_are_named() {
 fn listeners_that_cannot_both_be_bound_are_told_apart() {
     let text = "\
 admin: { listen: 127.0.0.1:8686 }
+health: { listen: 0.0.0.0:8686 }
 sources:
   a: { type: syslog, listen: [udp://0.0.0.0:1, tcp://127.0.0.1:1, tcp://127.0.0.2:1] }
   b:
@@ -302,9 +303,10 @@ destinations: { n: { type: blackhole } }
     finds(
         text,
         &[
-            "7:7: `udp://127.0.0.1:1` collides with `udp://0.0.0.0:1` of `a`; give each its own port",
-            "10:7: `tls://127.0.0.2:1` collides with `tcp://127.0.0.2:1` of `a`; give each its own port",
-            "11:7: `tcp://[::]:8686` collides with `127.0.0.1:8686` of `admin`; give each its own port",
+            "2:19: `0.0.0.0:8686` collides with `127.0.0.1:8686` of `admin`; give each its own port",
+            "8:7: `udp://127.0.0.1:1` collides with `udp://0.0.0.0:1` of `a`; give each its own port",
+            "11:7: `tls://127.0.0.2:1` collides with `tcp://127.0.0.2:1` of `a`; give each its own port",
+            "12:7: `tcp://[::]:8686` collides with `127.0.0.1:8686` of `admin`; give each its own port",
         ],
     );
 }

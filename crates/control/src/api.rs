@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
+use crate::Followers;
 use crate::auth::AccessControl;
 use crate::flow::SnapshotHub;
 use crate::metrics;
@@ -184,7 +185,7 @@ async fn unrecognised(State(door): State<ApiState>) -> Response {
 /// Reads files, so it runs beside the one thread: a scrape does not wait for it.
 async fn reload(
     State(door): State<ApiState>,
-    Extension(access): Extension<Arc<AccessControl>>,
+    Extension(followers): Extension<Arc<Followers>>,
 ) -> Response {
     let Ok(one_at_a_time) = Arc::clone(&door.reloading).try_lock_owned() else {
         return problem(StatusCode::CONFLICT, "a reload is running");
@@ -193,9 +194,7 @@ async fn reload(
     // The lock travels with the work: a client that goes away does not let a second one in.
     let work = tokio::task::spawn_blocking(move || {
         let _one_at_a_time = one_at_a_time;
-        let taken_on = admin.reload();
-        crate::renew(&access, &*admin);
-        taken_on
+        followers.follow(admin.reload())
     });
     match work.await {
         Ok(Ok(report)) => Json(report).into_response(),

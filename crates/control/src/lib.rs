@@ -1,4 +1,5 @@
-//! The admin HTTP API: health, metrics, the ledger, reload and the dashboard.
+//! The admin HTTP API: health, metrics, the ledger, reload and the dashboard. Beside it the health
+//! listener, which says yes or no to everybody (`health.rs`).
 //!
 //! # What it guarantees
 //! * It runs on one thread of its own and holds handles ([`Admin`]), never events: a scrape, a
@@ -29,6 +30,7 @@ mod auth;
 mod flow;
 mod front;
 mod guard;
+mod health;
 mod metrics;
 mod search;
 mod seats;
@@ -44,6 +46,7 @@ use std::thread::JoinHandle;
 
 use axum::Extension;
 use inrush_config::{AdminOptions, HashingError};
+use inrush_pipeline::ReloadReport;
 use inrush_status::Admin;
 use inrush_transport::tls::TlsError;
 use tokio::runtime::Runtime;
@@ -51,6 +54,7 @@ use tokio::sync::watch;
 
 use assets::Asset;
 use auth::AccessControl;
+use health::HealthDoor;
 use tls::ListenerTls;
 
 pub use search::{SearchQuery, SearchReplies, Searcher};
@@ -62,7 +66,13 @@ pub struct AdminServer {
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
     _gatherer: flow::Gatherer,
+    followers: Arc<Followers>,
+}
+
+/// Parts of the server that follow a reload.
+struct Followers {
     access: Arc<AccessControl>,
+    health: Arc<HealthDoor>,
     admin: Arc<dyn Admin>,
 }
 
@@ -77,6 +87,14 @@ pub enum StartError {
         /// Error of the system.
         source: io::Error,
     },
+    /// The address of the health listener cannot be bound: the environment is at fault.
+    #[error("cannot listen on {address}: {source}; set health.listen")]
+    Health {
+        /// The address.
+        address: SocketAddr,
+        /// Error of the system.
+        source: io::Error,
+    },
     /// A file of `admin.tls` went bad after it was checked.
     #[error("admin.tls: {0}")]
     Tls(#[from] TlsError),
@@ -86,10 +104,10 @@ pub enum StartError {
 }
 
 /// Binds the address that `options` name and serves `admin`, and the answers of `searcher`, on a
-/// thread of its own.
+/// thread of its own. Opens the health listener too, if the configuration of `admin` has one.
 ///
 /// # Errors
-/// The address cannot be bound, or what `options` name cannot be used.
+/// An address cannot be bound, or what `options` name cannot be used.
 pub fn start(
     options: &AdminOptions,
     admin: Arc<dyn Admin>,
@@ -134,11 +152,22 @@ fn open(
     let (stop, stopped) = watch::channel(false);
     let (flow, gatherer) =
         flow::start(Arc::clone(&admin), limits, stopped.clone()).map_err(bound)?;
-    let mut api = api::router(Arc::clone(&admin), flow).layer(Extension(tls.clone()));
+    let followers = Arc::new(Followers {
+        access: Arc::clone(&access),
+        health: HealthDoor::new(Arc::clone(&admin), &limits),
+        admin: Arc::clone(&admin),
+    });
+    let mut api = api::router(admin, flow)
+        .layer(Extension(tls.clone()))
+        .layer(Extension(Arc::clone(&followers)));
     if let Some(searcher) = searcher {
         api = api.merge(search::router(searcher));
     }
-    let app = front::router(api, Arc::clone(&access), assets, loopback);
+    let app = front::router(api, access, assets, loopback);
+    followers
+        .health
+        .follow()
+        .map_err(|(address, source)| StartError::Health { address, source })?;
     let thread = std::thread::Builder::new()
         .name("inrush-admin".into())
         .spawn(move || {
@@ -155,8 +184,7 @@ fn open(
         stop,
         thread: Some(thread),
         _gatherer: gatherer,
-        access,
-        admin,
+        followers,
     })
 }
 
@@ -169,10 +197,26 @@ fn runtime() -> io::Result<Runtime> {
         .build()
 }
 
-/// Lets the door follow the configuration that runs now.
-fn renew(access: &AccessControl, admin: &dyn Admin) {
-    if let Err(error) = access.renew(&admin.admin_options()) {
-        tracing::error!(%error, "admin: the old password and tokens stay in use");
+impl Followers {
+    /// Lets doors follow the configuration that runs now, and adds to the result of its reload.
+    fn follow(
+        &self,
+        reloaded: Result<ReloadReport, Vec<String>>,
+    ) -> Result<ReloadReport, Vec<String>> {
+        if let Err(error) = self.access.renew(&self.admin.admin_options()) {
+            tracing::error!(%error, "admin: the old password and tokens stay in use");
+        }
+        let Err((address, error)) = self.health.follow() else {
+            return reloaded;
+        };
+        let mut problems = vec![format!("health.listen: cannot listen on {address}: {error}")];
+        match reloaded {
+            Ok(_) => {
+                problems.push("everything else in the configuration was taken on".to_owned());
+            }
+            Err(others) => problems.extend(others),
+        }
+        Err(problems)
     }
 }
 
@@ -182,10 +226,27 @@ impl AdminServer {
         self.address
     }
 
-    /// Lets who may come in follow the configuration, after a reload that was not asked for over
-    /// this API. Waits for a running one; hashing a plain password takes 30 ms.
-    pub fn renew(&self) {
-        renew(&self.access, &*self.admin);
+    /// The address of the health listener really bound, if there is one.
+    pub fn health_addr(&self) -> Option<SocketAddr> {
+        self.followers.health.address()
+    }
+
+    /// Lets passwords, tokens and the health listener follow the configuration, after a reload that
+    /// was not asked for over this API. Waits for a running one; hashing a plain password takes
+    /// 30 ms.
+    ///
+    /// # Errors
+    /// Those of the reload, and an address that cannot be bound.
+    pub fn follow(
+        &self,
+        reloaded: Result<ReloadReport, Vec<String>>,
+    ) -> Result<ReloadReport, Vec<String>> {
+        self.followers.follow(reloaded)
+    }
+
+    /// Has the health listener say no from now on: the process stops.
+    pub fn stopping(&self) {
+        self.followers.health.stopping();
     }
 
     /// Takes no new connection, lets requests in hand finish within [`ServerLimits::stop`], and
@@ -201,6 +262,7 @@ impl AdminServer {
         {
             tracing::error!("the admin thread panicked");
         }
+        self.followers.health.close();
     }
 }
 

@@ -27,6 +27,8 @@ pub struct ServerLimits {
     /// Connections at once; the next one takes the place of one that has no request in hand. A
     /// scraper and a dozen browsers need fewer than 64.
     pub connections: usize,
+    /// Connections of the health listener at once; at most half of them from one address.
+    pub health_connections: usize,
     /// Connections at once from one address; a reverse proxy is one.
     pub per_address: usize,
     /// Bytes of a request's head.
@@ -53,6 +55,7 @@ impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections: 128,
+            health_connections: 64,
             per_address: 64,
             head_bytes: 16 * 1024,
             headers: 64,
@@ -98,7 +101,7 @@ pub(crate) async fn serve(
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::error!(%error, "the admin listener cannot be polled; no admin API");
+            tracing::error!(%error, "a listener for HTTP cannot be polled; it answers nobody");
             return;
         }
     };

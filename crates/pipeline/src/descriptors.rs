@@ -35,6 +35,9 @@ const ADMIN_CONNECTIONS_MAX: u64 = 128;
 /// As few connections as the admin API has, however small the limit is.
 const ADMIN_CONNECTIONS_MIN: u64 = 4;
 
+/// Connections of the health listener, unless the limit of open files is small.
+const HEALTH_CONNECTIONS_MAX: u64 = 64;
+
 /// The part of the limit of open files that one elastic user may have: a store, the admin API.
 const ELASTIC_PART: u64 = 16;
 
@@ -48,6 +51,12 @@ pub(crate) fn open_files(limit: u64, wanted: u32) -> u32 {
 pub fn admin_connections(limit: u64) -> usize {
     let part = limit / ELASTIC_PART;
     part.clamp(ADMIN_CONNECTIONS_MIN, ADMIN_CONNECTIONS_MAX) as usize
+}
+
+/// Connections that the health listener may have under this limit.
+pub fn health_connections(limit: u64) -> usize {
+    let part = limit / ELASTIC_PART;
+    part.clamp(ADMIN_CONNECTIONS_MIN, HEALTH_CONNECTIONS_MAX) as usize
 }
 
 /// Descriptors that all but connections may open, under a limit of open files.
@@ -69,7 +78,11 @@ pub(crate) fn reserve(config: &Config, limit: u64) -> u64 {
             }
     };
     let destinations: u64 = config.destinations.values().map(destination).sum();
-    QUEUE_FILES + OTHER_FILES + destinations + admin_connections(limit) as u64
+    let health = config
+        .health
+        .as_ref()
+        .map_or(0, |_| health_connections(limit));
+    QUEUE_FILES + OTHER_FILES + destinations + (admin_connections(limit) + health) as u64
 }
 
 /// Warning that a configuration asks for more than a limit of open files, with the remedy; `None`
@@ -109,6 +122,10 @@ mod tests {
         assert_eq!(
             (admin_connections(64), admin_connections(1 << 20)),
             (4, 128)
+        );
+        assert_eq!(
+            (health_connections(64), health_connections(1 << 20)),
+            (4, 64)
         );
     }
 }

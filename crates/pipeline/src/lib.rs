@@ -30,7 +30,7 @@ mod store_account;
 pub mod topology;
 
 pub use data_dir_lock::DataDirLock;
-pub use descriptors::{admin_connections, shortage};
+pub use descriptors::{admin_connections, health_connections, shortage};
 pub use disk_bounds::disk_asks;
 pub use inrush_packs::schema as pack_schema;
 pub use pipeline::{Pipeline, ReloadReport, StartError};

@@ -353,6 +353,9 @@ impl Topology {
             let words = "admin: password, tokens or session_hours changed";
             report.changed.push(words.to_owned());
         }
+        if config.health != graph.config.health {
+            report.changed.push("health".to_owned());
+        }
         if config.queue != graph.config.queue {
             report.changed.push("queue".to_owned());
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use inrush_config::AdminOptions;
+use inrush_config::{AdminOptions, HealthOptions};
 use inrush_event::{LedgerSnapshot, MetricSample};
 use inrush_inspect::explain::UnknownStatus;
 use inrush_pipeline::ReloadReport;
@@ -26,6 +26,13 @@ pub trait Admin: Send + Sync {
 
     /// Health of every edge: sources, the queue and destinations.
     fn health(&self) -> HealthReport;
+
+    /// Health in three words, for the health listener. `None` while a reload changes the graph.
+    fn verdict(&self) -> Option<HealthVerdict>;
+
+    /// Options of the health listener, as the configuration that runs now has them. A reload may
+    /// hold the call up.
+    fn health_options(&self) -> Option<HealthOptions>;
 
     /// The sources as they run now, in the order of the configuration.
     fn sources(&self) -> Vec<SourceStatus>;
@@ -106,6 +113,17 @@ pub struct HealthReport {
     pub healthy: bool,
     /// Every door to the outside.
     pub edges: Vec<EdgeHealth>,
+}
+
+/// Health in three words: all that the health listener tells strangers.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct HealthVerdict {
+    /// True if every source, the queue and every destination make progress.
+    pub progress: bool,
+    /// True if all sources and the queue accept events.
+    pub accepts: bool,
+    /// True if no destination exceeds a bound of [`HealthOptions`].
+    pub within: bool,
 }
 
 /// One door to the outside.

@@ -9,6 +9,7 @@
 //! 3. [`doors`]: sources and tokens, as those who send meet them.
 //! 4. [`overview`]: what flows, waits and is lost, with the alarms; `trend`: what grows;
 //!    `latency`: what is slow.
+//! 5. `verdict`: yes or no, for load balancers.
 #![forbid(unsafe_code)]
 
 pub mod admin;
@@ -19,9 +20,10 @@ pub mod overview;
 mod reporter;
 mod snapshot_state;
 mod trend;
+mod verdict;
 
 pub use admin::{
-    Admin, DestinationStatus, EdgeHealth, EdgeKind, HealthReport, OtherSenders, SenderList,
+    Admin, DestinationStatus, EdgeHealth, EdgeKind, HealthReport, HealthVerdict, OtherSenders, SenderList,
     SenderStatus, SourceStatus,
 };
 pub use reporter::StatusReporter;

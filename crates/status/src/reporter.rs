@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
-use inrush_config::AdminOptions;
+use inrush_config::{AdminOptions, HealthOptions};
 use inrush_event::{Format, LedgerSnapshot, Metric, MetricSample, MetricsPage, Timestamp};
 use inrush_ingest::sender_table::{EvictedSenders, SenderState};
 use inrush_ingest::timezone;
@@ -25,13 +25,13 @@ use inrush_inspect::explain::UnknownStatus;
 use inrush_pipeline::ReloadReport;
 use inrush_pipeline::destination::RunningDestination;
 use inrush_pipeline::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
-use inrush_pipeline::topology::{Observer, RunningSource, Topology};
+use inrush_pipeline::topology::{Observer, RunningGraph, RunningSource, Topology};
 use inrush_queue::Log;
 use inrush_sink::Store;
 
 use crate::admin::{
-    Admin, DestinationStatus, EdgeHealth, EdgeKind, HealthReport, OtherSenders, SenderList,
-    SenderStatus, SourceStatus,
+    Admin, DestinationStatus, EdgeHealth, EdgeKind, HealthReport, HealthVerdict, OtherSenders,
+    SenderList, SenderStatus, SourceStatus,
 };
 use crate::doors::{self, DoorList};
 use crate::latency::{LatencySample, LatencyTrend};
@@ -39,6 +39,7 @@ use crate::metrics;
 use crate::overview::{DestinationFault, FlowSnapshot, SnapshotSource};
 use crate::snapshot_state::SnapshotState;
 use crate::trend::Trend;
+use crate::verdict;
 
 /// Senders that one answer lists.
 const SENDERS_LISTED: usize = 10_000;
@@ -118,15 +119,9 @@ impl StatusReporter {
             reason: trouble.map(|trouble| trouble.words()),
         }
     }
-}
 
-impl Admin for StatusReporter {
-    fn ledger(&self) -> LedgerSnapshot {
-        self.topology.ledger_now()
-    }
-
-    fn health(&self) -> HealthReport {
-        let graph = self.topology.graph();
+    /// Health of every edge of `graph`.
+    fn health_of(&self, graph: &RunningGraph) -> HealthReport {
         let sources = graph
             .sources
             .iter()
@@ -141,6 +136,31 @@ impl Admin for StatusReporter {
             healthy: edges.iter().all(|edge| edge.ok),
             edges,
         }
+    }
+}
+
+impl Admin for StatusReporter {
+    fn ledger(&self) -> LedgerSnapshot {
+        self.topology.ledger_now()
+    }
+
+    fn health(&self) -> HealthReport {
+        self.health_of(&self.topology.graph())
+    }
+
+    fn verdict(&self) -> Option<HealthVerdict> {
+        let graph = self.topology.graph_if_free()?;
+        let edges = self.health_of(&graph).edges;
+        let options = graph.config.health.clone();
+        drop(graph);
+        let bounded = options.filter(|one| one.max_age.is_some() || one.max_backlog.is_some());
+        let within = bounded
+            .is_none_or(|options| verdict::within(&options, &self.topology.ledger.snapshot()));
+        Some(HealthVerdict::of(&edges, within))
+    }
+
+    fn health_options(&self) -> Option<HealthOptions> {
+        self.topology.graph().config.health.clone()
     }
 
     fn sources(&self) -> Vec<SourceStatus> {

@@ -23,6 +23,7 @@ mod framing;
 mod groups;
 mod groups_sc4s;
 mod hardship;
+mod health;
 mod hec;
 mod hec_answers;
 mod hec_balanced;

@@ -365,7 +365,9 @@ fn a_reload_changes_the_keys_and_ends_what_was_opened_with_the_old_ones() {
 
     // Another password, by a signal rather than over the API.
     *admin.options.lock().unwrap() = options(Some("battery staple"), &[new_token]);
-    server.renew();
+    server
+        .follow(Ok(inrush_pipeline::ReloadReport::default()))
+        .unwrap();
     assert!(!session.is_good(at));
     assert_eq!(login_with(at, PASSWORD, "").status, 401);
     assert_eq!(login_with(at, "battery staple", "").status, 204);

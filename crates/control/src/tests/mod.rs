@@ -6,6 +6,7 @@ mod auth;
 mod client;
 mod endpoints;
 mod flow;
+mod health;
 mod hostile;
 mod standin;
 

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use inrush_config::AdminOptions;
+use inrush_config::{AdminOptions, HealthOptions};
 use inrush_event::{Ledger, LedgerSnapshot, Metric, MetricPart, MetricSample, RejectReason};
 use inrush_inspect::explain::{NearestRule, UnknownStatus};
 use inrush_pipeline::ReloadReport;
@@ -14,8 +14,8 @@ use inrush_pipeline::quarantine::{QuarantineList, QuarantineQuery, ReplayReport}
 use inrush_status::doors::DoorList;
 use inrush_status::overview::{FlowSnapshot, QueueFlow};
 use inrush_status::{
-    Admin, DestinationStatus, EdgeHealth, EdgeKind, HealthReport, SenderList, SenderStatus,
-    SourceStatus,
+    Admin, DestinationStatus, EdgeHealth, EdgeKind, HealthReport, HealthVerdict, SenderList,
+    SenderStatus, SourceStatus,
 };
 use inrush_store::Store;
 
@@ -25,6 +25,10 @@ pub(super) struct StandIn {
     pub(super) problems: Vec<String>,
     /// What a reload finds under `admin`.
     pub(super) options: Mutex<AdminOptions>,
+    /// What a reload finds under `health`.
+    pub(super) health: Mutex<Option<HealthOptions>>,
+    /// Answers of [`Admin::verdict`] so far.
+    pub(super) verdicts: Arc<AtomicI64>,
     /// A reload says that it began, then waits to be let go.
     pub(super) gate: Option<(SyncSender<()>, Mutex<Receiver<()>>)>,
     /// Counts the snapshots of the flow; the time of a snapshot is its number.
@@ -67,6 +71,15 @@ impl Admin for StandIn {
             healthy: !self.unhealthy,
             edges: vec![well, ill],
         }
+    }
+
+    fn verdict(&self) -> Option<HealthVerdict> {
+        self.verdicts.fetch_add(1, Relaxed);
+        Some(HealthVerdict::of(&self.health().edges, true))
+    }
+
+    fn health_options(&self) -> Option<HealthOptions> {
+        self.health.lock().unwrap().clone()
     }
 
     fn sources(&self) -> Vec<SourceStatus> {
