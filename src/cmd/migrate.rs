@@ -1,5 +1,7 @@
 //! `inrush migrate`: the way over from another collector.
 
+mod collectors;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,6 +12,7 @@ use inrush_migrate::{ContextFiles, Migration, SplunkFiles, sc4s, splunk};
 use inrush_pipeline::checked;
 
 use super::UsageError;
+use collectors::{CollectordArgs, FluentBitArgs};
 
 /// Arguments of `migrate`.
 #[derive(Args)]
@@ -25,6 +28,10 @@ enum MigrateSource {
     Sc4s(Sc4sArgs),
     /// Splunk heavy forwarder: prints an inrush.yaml; what is not carried over goes to stderr
     Splunk(SplunkArgs),
+    /// Collectord: prints an inrush.yaml with comments; what is to be done by hand goes to stderr too
+    Collectord(CollectordArgs),
+    /// Fluent Bit: prints an inrush.yaml with comments; what is to be done by hand goes to stderr too
+    FluentBit(FluentBitArgs),
 }
 
 /// Arguments of `migrate sc4s`.
@@ -65,6 +72,8 @@ pub(crate) fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
     let made = match &args.from {
         MigrateSource::Sc4s(args) => migrated(&args.env_file, args.context.as_deref())?.1,
         MigrateSource::Splunk(args) => splunk(&splunk_files(&args.folder)?),
+        MigrateSource::Collectord(args) => collectors::from_collectord(args)?,
+        MigrateSource::FluentBit(args) => collectors::from_fluent_bit(args)?,
     };
     let mut out = std::io::stdout().lock();
     out.write_all(made.config.as_bytes())?;

@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 
 use crate::MigrationNote;
 use crate::context::PacksSection;
-use crate::yaml::{list, quoted};
+use crate::yaml::{is_variable, list, quoted};
 
 /// Variables by name; one that was used is taken out.
 pub(crate) struct EnvFile {
@@ -324,15 +324,6 @@ pub(crate) fn hosts(env: &mut EnvFile, out: &mut String) {
 fn is_yes(value: &str) -> bool {
     let value = value.trim().to_ascii_lowercase();
     matches!(value.as_str(), "yes" | "true" | "1" | "t" | "y")
-}
-
-/// True if a text is one variable and nothing else: a secret behind one must not be written down.
-fn is_variable(text: &str) -> bool {
-    let name = text
-        .strip_prefix("${")
-        .and_then(|rest| rest.strip_suffix('}'));
-    let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    name.is_some_and(|name| !name.is_empty() && name.chars().all(part))
 }
 
 /// Writes `destinations:`.

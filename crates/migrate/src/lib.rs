@@ -1,18 +1,27 @@
 //! Makes a configuration of what another collector was configured with: Splunk Connect for Syslog
 //! (SC4S) 3.45, by its `env_file` and its context files; a Splunk heavy forwarder, by its `.conf`
-//! files.
+//! files; Collectord 5, by its INI files or its manifests; Fluent Bit 5, in both of its formats.
 //!
 //! What can be carried over is; everything else is named, with the reason. Nothing is read or
 //! written here: texts come in, texts go out.
 #![forbid(unsafe_code)]
 
+mod collectord;
+mod containers;
 mod context;
+mod draft;
 mod environment;
+mod fluent_bit;
+mod foreign;
+mod manifest;
 mod sources;
 mod splunk;
+mod table;
 mod yaml;
 
+pub use collectord::collectord;
 pub use context::ContextFiles;
+pub use fluent_bit::{FileLookup, fluent_bit};
 pub use splunk::{SplunkFiles, splunk};
 
 /// Something that was not carried over.
@@ -55,5 +64,7 @@ pub fn sc4s(env_file: &str, context: &ContextFiles) -> Migration {
     Migration { config: out, notes }
 }
 
+#[cfg(test)]
+mod made_tests;
 #[cfg(test)]
 mod tests;
