@@ -12,7 +12,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_SECONDS ?= 20
 WEB_SOURCES := $(shell find web/src -type f) web/build.mjs web/package.json
 
-.PHONY: run release demo listening test bench lint docs sim fuzz web web-check web-browser web-real test-peers tools help
+.PHONY: run release demo listening test test-manifests bench lint docs sim fuzz web web-check web-browser web-real test-peers tools help
 
 ## run: build the release binary and start the built-in default (syslog on 5514, admin on 8686)
 run: tools web
@@ -51,6 +51,10 @@ test-peers: tools web $(TARGET_DIR)/tools/python
 $(TARGET_DIR)/tools/python:
 	@dist/install-tools python $@ || \
 	  echo "inrush: no DuckDB, SeaweedFS and clients of Splunk from PyPI: their tests are SKIPPED" >&2
+
+## test-manifests: dist/kubernetes and the chart against the types of the API (needs Go; INRUSH_HELM=/path/to/helm)
+test-manifests:
+	tests/kubernetes/check
 
 ## lint: format, clippy and the rules that clippy cannot see
 lint: tools
