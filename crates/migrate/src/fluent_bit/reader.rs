@@ -230,10 +230,10 @@ impl<'a> FluentReader<'a> {
                 Some((_, open)) => {
                     let value = value.trim();
                     let setting = self.setting(key, value, place.clone());
-                    if let Some(setting) = setting {
-                        if !self.referred(open, &setting, draft) {
-                            open.push(setting);
-                        }
+                    if let Some(setting) = setting
+                        && !self.referred(open, &setting, draft)
+                    {
+                        open.push(setting);
                     }
                 }
                 None if self.first_excess.is_some() => self.beyond(place),
@@ -435,10 +435,10 @@ impl<'a> FluentReader<'a> {
             _ => vec![scalar_text(&entry.value)],
         };
         for text in texts {
-            if let Some(setting) = self.setting(&entry.key, &text, place.clone()) {
-                if !self.referred(section, &setting, draft) {
-                    section.push(setting);
-                }
+            if let Some(setting) = self.setting(&entry.key, &text, place.clone())
+                && !self.referred(section, &setting, draft)
+            {
+                section.push(setting);
             }
         }
     }
