@@ -92,7 +92,7 @@ fn each_choice_of_the_chart_renders_whole_objects() {
         &["events.enabled=false"],
         &["events.persistence.enabled=false"],
         &["node.journald.enabled=false"],
-        &["nameOverride=other", "image.tag=9"],
+        &["nameOverride=other", "image.tag=v9"],
         &[
             "splunk.endpoints={https://a:8088,https://b:8088}",
             "splunk.secret.name=x",

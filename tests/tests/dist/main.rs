@@ -29,8 +29,11 @@ fn document(text: &str) -> Value {
 /// All documents of a text, those without content left out.
 fn documents(text: &str) -> Vec<Value> {
     let text = format!("\n{text}");
-    let parts = text.split("\n---").map(document);
-    parts.filter(|value| !value.is_null()).collect()
+    let content = |part: &&str| {
+        let mut lines = part.lines().map(str::trim);
+        lines.any(|line| !line.is_empty() && !line.starts_with('#'))
+    };
+    text.split("\n---").filter(content).map(document).collect()
 }
 
 fn json(node: &YamlNode) -> Value {
