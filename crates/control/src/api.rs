@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use crate::Followers;
+use crate::ReloadFollowers;
 use crate::auth::AccessControl;
 use crate::flow::SnapshotHub;
 use crate::metrics;
@@ -185,7 +185,7 @@ async fn unrecognised(State(door): State<ApiState>) -> Response {
 /// Reads files, so it runs beside the one thread: a scrape does not wait for it.
 async fn reload(
     State(door): State<ApiState>,
-    Extension(followers): Extension<Arc<Followers>>,
+    Extension(followers): Extension<Arc<ReloadFollowers>>,
 ) -> Response {
     let Ok(one_at_a_time) = Arc::clone(&door.reloading).try_lock_owned() else {
         return problem(StatusCode::CONFLICT, "a reload is running");

@@ -43,7 +43,7 @@ pub(crate) struct HealthDoor {
     desk: Arc<VerdictDesk>,
     limits: ServerLimits,
     /// Locked by reloads and the end of the process alone.
-    open: Mutex<Option<OpenListener>>,
+    open: Mutex<Option<HealthListener>>,
 }
 
 impl HealthDoor {
@@ -111,7 +111,7 @@ impl HealthDoor {
         *self.lock() = None;
     }
 
-    fn listen(&self, wanted: SocketAddr) -> io::Result<OpenListener> {
+    fn listen(&self, wanted: SocketAddr) -> io::Result<HealthListener> {
         let listener = TcpListener::bind(wanted)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -124,7 +124,7 @@ impl HealthDoor {
             .name("inrush-health".into())
             .spawn(move || runtime.block_on(serve::serve(listener, app, None, limits, stopped)))?;
         tracing::info!(%address, "the health listener is open");
-        Ok(OpenListener {
+        Ok(HealthListener {
             wanted,
             address,
             stop,
@@ -132,13 +132,13 @@ impl HealthDoor {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<OpenListener>> {
+    fn lock(&self) -> MutexGuard<'_, Option<HealthListener>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// An open listener. Dropping it closes it, and lets requests in hand finish.
-struct OpenListener {
+struct HealthListener {
     /// The address of the configuration.
     wanted: SocketAddr,
     address: SocketAddr,
@@ -146,7 +146,7 @@ struct OpenListener {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for OpenListener {
+impl Drop for HealthListener {
     fn drop(&mut self) {
         self.stop.send_replace(true);
         if let Some(thread) = self.thread.take()

@@ -66,11 +66,11 @@ pub struct AdminServer {
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
     _gatherer: flow::Gatherer,
-    followers: Arc<Followers>,
+    followers: Arc<ReloadFollowers>,
 }
 
 /// Parts of the server that follow a reload.
-struct Followers {
+struct ReloadFollowers {
     access: Arc<AccessControl>,
     health: Arc<HealthDoor>,
     admin: Arc<dyn Admin>,
@@ -152,7 +152,7 @@ fn open(
     let (stop, stopped) = watch::channel(false);
     let (flow, gatherer) =
         flow::start(Arc::clone(&admin), limits, stopped.clone()).map_err(bound)?;
-    let followers = Arc::new(Followers {
+    let followers = Arc::new(ReloadFollowers {
         access: Arc::clone(&access),
         health: HealthDoor::new(Arc::clone(&admin), &limits),
         admin: Arc::clone(&admin),
@@ -197,7 +197,7 @@ fn runtime() -> io::Result<Runtime> {
         .build()
 }
 
-impl Followers {
+impl ReloadFollowers {
     /// Lets doors follow the configuration that runs now, and adds to the result of its reload.
     fn follow(
         &self,
@@ -209,7 +209,9 @@ impl Followers {
         let Err((address, error)) = self.health.follow() else {
             return reloaded;
         };
-        let mut problems = vec![format!("health.listen: cannot listen on {address}: {error}")];
+        let mut problems = vec![format!(
+            "health.listen: cannot listen on {address}: {error}"
+        )];
         match reloaded {
             Ok(_) => {
                 problems.push("everything else in the configuration was taken on".to_owned());

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use inrush_tests::*;
 use nix::sys::signal::Signal;
 
+use crate::TCP;
 use crate::hec::{send, to_hec};
 
 /// Status and body at a path of the health listener.
@@ -29,6 +30,14 @@ fn await_answers(what: &str, health: SocketAddr, wanted: [bool; 4]) {
 fn address(inrush: &Inrush) -> SocketAddr {
     let line = inrush.line("inrush: health on http://");
     line.rsplit('/').next().unwrap().parse().unwrap()
+}
+
+/// A destination that takes everything.
+fn to_nowhere() -> String {
+    format!(
+        "sources:\n  syslog: {{ type: syslog, listen: [{TCP}] }}\n\
+         destinations:\n  out: {{ type: blackhole }}\n"
+    )
 }
 
 /// An address of loopback that nobody listens at.
@@ -69,7 +78,7 @@ fn a_dead_destination_and_a_backlog_are_told_apart() {
 
 #[test]
 fn a_signal_moves_it_and_takes_it_away() {
-    let destination = to_hec(&[Hec::start().url()], "");
+    let destination = to_nowhere();
     let (first, second) = (free(), free());
     let inrush = Inrush::start(&with_health(&format!("\"{first}\""), &destination));
     assert_eq!(asked(first, "/health"), (200, "yes".to_owned()));
@@ -88,7 +97,7 @@ fn a_signal_moves_it_and_takes_it_away() {
 
 #[test]
 fn an_address_in_use_is_named_and_the_rest_goes_on() {
-    let destination = to_hec(&[Hec::start().url()], "");
+    let destination = to_nowhere();
     let inrush = Inrush::start(&with_health("127.0.0.1:0", &destination));
     let health = address(&inrush);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -104,7 +113,7 @@ fn an_address_in_use_is_named_and_the_rest_goes_on() {
 
 #[test]
 fn slow_and_hostile_clients_hold_up_nobody() {
-    let destination = to_hec(&[Hec::start().url()], "");
+    let destination = to_nowhere();
     let inrush = Inrush::start(&with_health("127.0.0.1:0", &destination));
     let health = address(&inrush);
     let mut slow = Vec::new();
