@@ -23,7 +23,7 @@ mod trend;
 mod verdict;
 
 pub use admin::{
-    Admin, DestinationStatus, EdgeHealth, EdgeKind, HealthReport, HealthVerdict, OtherSenders, SenderList,
-    SenderStatus, SourceStatus,
+    Admin, DestinationStatus, EdgeHealth, EdgeKind, HealthReport, HealthVerdict, OtherSenders,
+    SenderList, SenderStatus, SourceStatus,
 };
 pub use reporter::StatusReporter;
