@@ -1,5 +1,5 @@
-//! Options of the file as a whole, of the admin API and of the health listener. Those of sources, destinations and what
-//! lies between are in their rooms.
+//! Options of the file as a whole, of the admin API and of the health listener. Those of sources,
+//! destinations and what lies between are in their rooms.
 //!
 //! # What it guarantees
 //! * The doc comments of options are the reference page, and the order of fields is its order.
