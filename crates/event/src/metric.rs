@@ -95,6 +95,10 @@ metrics! {
     JournalGaps Counter "inrush_journal_gaps_total" "Places in a journal where entries are missing between two that were read, by source.";
     JournalRestarts Counter "inrush_journal_reader_restarts_total" "Starts of `journalctl` beyond the first, by source and reason.";
     JournalRunning Gauge "inrush_journal_reader_running" "1 while a `journalctl` of the source gives entries or waits for some, else 0.";
+    KubernetesEventsLead Gauge "inrush_kubernetes_events_lead" "1 while this process has the Lease and reads the events of the cluster, else 0, by source.";
+    KubernetesEventsWatch Counter "inrush_kubernetes_events_watch_total" "Happenings of the watch and of the Lease, by source and reason.";
+    KubernetesEventsRepeated Counter "inrush_kubernetes_events_repeated_total" "Events that came again and were passed over, by source.";
+    KubernetesEventsAnomalies Counter "inrush_kubernetes_events_anomalies_total" "Odd things in answers of the Kubernetes API, by source and reason.";
     TlsCertificateNotAfter Gauge "inrush_tls_certificate_not_after_seconds" "When the served certificate ends, in seconds since 1970, by source.";
     TlsReloads Counter "inrush_tls_certificate_reloads_total" "Certificate reloads, by source and result.";
     QueueBytes Gauge "inrush_queue_memory_bytes" "Memory that queued batches pin.";

@@ -114,6 +114,8 @@ pub enum Format {
     Hec,
     /// An entry of the system's journal. [`Record::sdata`] is its kept fields, a JSON object.
     Journal,
+    /// An object of the Kubernetes API, as JSON. [`Record::sdata`] is its fields, a JSON object.
+    Kubernetes,
 }
 
 impl Format {
@@ -126,12 +128,13 @@ impl Format {
             Self::Rfc5424 => "rfc5424",
             Self::Hec => "hec",
             Self::Journal => "journal",
+            Self::Kubernetes => "kubernetes",
         }
     }
 
     /// True if [`Record::sdata`] is a JSON object of indexed fields.
     pub const fn has_json_fields(self) -> bool {
-        matches!(self, Self::Hec | Self::Journal)
+        matches!(self, Self::Hec | Self::Journal | Self::Kubernetes)
     }
 }
 

@@ -31,6 +31,8 @@ const LIST_SILENCE: Duration = Duration::from_secs(30);
 /// Longest silence within a watch. The API server sends a bookmark a minute; two that are missing
 /// are a connection that is dead.
 const WATCH_SILENCE: Duration = Duration::from_secs(150);
+/// Bytes of an exchange's answer that are read: a Lease has some 500.
+const EXCHANGE_BYTES_MAX: u64 = 256 << 10;
 /// Longest pause that a server can ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
@@ -51,6 +53,29 @@ pub(crate) struct ApiRequest {
     /// Value of `Accept`.
     pub(crate) accept: &'static str,
     pub(crate) purpose: RequestPurpose,
+}
+
+/// Method of an exchange.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ApiMethod {
+    /// Reads an object.
+    Get,
+    /// Creates an object.
+    Post,
+    /// Replaces an object.
+    Put,
+}
+
+/// Request for one object, with its whole answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ApiExchange {
+    pub(crate) method: ApiMethod,
+    /// Path and query.
+    pub(crate) path: String,
+    /// The object as JSON; not sent with [`ApiMethod::Get`].
+    pub(crate) body: Vec<u8>,
+    /// Longest time for all of it, connection and answer.
+    pub(crate) wait: Duration,
 }
 
 /// Answer of the API, from its head on.
@@ -121,6 +146,61 @@ impl HttpTransport {
         let agent = agent_for(&self.access)?;
         state.agent = Some(agent.clone());
         Ok(agent)
+    }
+}
+
+impl HttpTransport {
+    /// Sends a request for one object, and reads its answer: status of HTTP and body, which is cut
+    /// at [`EXCHANGE_BYTES_MAX`].
+    ///
+    /// # Errors
+    /// No connection, or no answer in time. The next exchange opens a new connection.
+    pub(crate) fn exchange(&self, exchange: &ApiExchange) -> Result<(u16, Vec<u8>), ApiFailure> {
+        let result = self.exchange_once(exchange);
+        if result.is_err() {
+            self.renew();
+        }
+        result
+    }
+
+    fn exchange_once(&self, exchange: &ApiExchange) -> Result<(u16, Vec<u8>), ApiFailure> {
+        let agent = self.agent()?;
+        let url = format!("{}{}", self.access.server, exchange.path);
+        let token = self.access.read_token()?;
+        let token = token.map(|token| format!("Bearer {}", token.expose()));
+        let wait = Some(exchange.wait);
+        let answer = match exchange.method {
+            ApiMethod::Get => {
+                let mut call = agent.get(url).header("accept", "application/json");
+                if let Some(token) = token {
+                    call = call.header("authorization", token);
+                }
+                call.config().timeout_global(wait).build().call()
+            }
+            ApiMethod::Post | ApiMethod::Put => {
+                let call = match exchange.method {
+                    ApiMethod::Post => agent.post(url),
+                    ApiMethod::Get | ApiMethod::Put => agent.put(url),
+                };
+                let mut call = call
+                    .header("accept", "application/json")
+                    .header("content-type", "application/json");
+                if let Some(token) = token {
+                    call = call.header("authorization", token);
+                }
+                let call = call.config().timeout_global(wait).build();
+                call.send(&exchange.body[..])
+            }
+        };
+        let failed = |error: ureq::Error| ApiFailure::Connection(error.to_string());
+        let answer = answer.map_err(failed)?;
+        let status = answer.status().as_u16();
+        let mut body = Vec::new();
+        let mut reader = answer.into_body().into_reader().take(EXCHANGE_BYTES_MAX);
+        reader
+            .read_to_end(&mut body)
+            .map_err(|error| ApiFailure::Connection(error.to_string()))?;
+        Ok((status, body))
     }
 }
 

@@ -13,9 +13,10 @@
 //!    [`DockerContainer`]: docker's file beside them.
 //! 2. [`ClusterAccess`]: a kubeconfig file or the service account of a pod.
 //! 3. [`ClusterWatch`]: the threads that list and watch, and [`MetadataStore`], which they fill.
-//! 4. [`resolve`]: from annotations to the [`ContainerPolicy`] of a stream; [`EventEdits`]: what it
+//! 4. [`ClusterEventFeed`]: events of the cluster, read by one process at a time.
+//! 5. [`resolve`]: from annotations to the [`ContainerPolicy`] of a stream; [`EventEdits`]: what it
 //!    does to texts; [`VolumePlaces`]: files in volumes.
-//! 5. [`WorkloadDesk`]: from the path of a log to the [`WorkloadView`] of its container.
+//! 6. [`WorkloadDesk`]: from the path of a log to the [`WorkloadView`] of its container.
 //!
 //! # Limits
 //! Each is a constant with its reason, in the module that has it.
@@ -31,6 +32,7 @@ mod client;
 mod desk;
 mod docker;
 mod edits;
+mod events;
 mod fields;
 mod kubeconfig;
 mod lines;
@@ -54,6 +56,7 @@ pub use desk::{
 };
 pub use docker::{DOCKER_CONFIG_BYTES_MAX, DockerConfigError, DockerContainer};
 pub use edits::{EditOutcome, EventEdits, FilterReason};
+pub use events::{ClusterEvent, ClusterEventFeed, EventFeedCounts, EventFeedSettings, EventItem};
 pub use fields::{FieldNaming, FieldSettings};
 pub use kubeconfig::{
     ClientIdentity, ClusterAccess, ClusterAccessError, PemSource, SERVICE_ACCOUNT, TokenSource,

@@ -86,7 +86,7 @@ impl StopSignal {
     }
 
     /// Waits, but not beyond the stop.
-    fn wait(&self, how_long: Duration) {
+    pub(crate) fn wait(&self, how_long: Duration) {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         drop(
             self.changed
@@ -170,7 +170,7 @@ impl ReflectedObject for WorkloadObject {
 
 /// Reason for which a round ended early.
 #[derive(Debug)]
-enum RoundFailure {
+pub(crate) enum RoundFailure {
     /// The environment: no connection, a broken body, an event that cannot be read.
     Broken(String),
     /// The API refused.
@@ -192,7 +192,7 @@ enum WatchEnd {
 }
 
 /// Reads all of the error's body that is needed.
-fn refused(answer: ApiAnswer) -> RoundFailure {
+pub(crate) fn refused(answer: ApiAnswer) -> RoundFailure {
     let mut body = Vec::new();
     // What came before an error is enough.
     let _ = answer.body.take(STATUS_BYTES_MAX).read_to_end(&mut body);
@@ -525,7 +525,7 @@ fn is_sound<T: WatchedObject>(object: &T, anomalies: &ObjectAnomalyCounts) -> bo
 }
 
 /// Appends a value of a query (RFC 3986 section 2.1).
-fn push_escaped(path: &mut String, value: &str) {
+pub(crate) fn push_escaped(path: &mut String, value: &str) {
     for byte in value.bytes() {
         match byte {
             b if b.is_ascii_alphanumeric() || b"-._~".contains(&b) => path.push(char::from(b)),

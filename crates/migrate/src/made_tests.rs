@@ -57,7 +57,17 @@ const OPTIONS: [(&str, &[&str]); 9] = [
     ),
     (
         "kubernetes_events",
-        &["index", "sourcetype", "source", "host"],
+        &[
+            "kubeconfig",
+            "namespace",
+            "lease",
+            "lease_namespace",
+            "start_at",
+            "index",
+            "sourcetype",
+            "source",
+            "host",
+        ],
     ),
     (
         "syslog",

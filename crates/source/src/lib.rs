@@ -18,8 +18,8 @@
 //! 1. [`table`]: the types of sources; [`options`]: what every room asks of theirs.
 //! 2. [`SourceServices`]: parts of the process that sources share.
 //! 3. [`syslog`]: UDP, TCP, TLS and RELP; [`splunk_hec`]: an HTTP Event Collector; [`mod@file`]:
-//!    files of logs; [`journald`]: the journal of systemd. Connections of the first two:
-//!    [`inrush_stream`].
+//!    files of logs; [`journald`]: the journal of systemd; [`kubernetes_events`]: events of a
+//!    cluster. Connections of the first two: [`inrush_stream`].
 //! 4. `account`: counts of a token; [`workloads`]: the policy of a container.
 //! 5. [`polled`]: sources that one thread polls; `made_up`: the least of them, for tests.
 #![forbid(unsafe_code)]
@@ -30,6 +30,7 @@ pub mod file;
 #[allow(clippy::unwrap_used)]
 mod harness_tests;
 pub mod journald;
+pub mod kubernetes_events;
 #[cfg(feature = "made_up")]
 pub mod made_up;
 mod mutant;

@@ -12,6 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use inrush_codec::SyslogOptions;
+use inrush_event::MetricsPage;
 use inrush_ingest::batch_writer::BatchWriter;
 use inrush_ingest::batch_writer::acks::BatchAcks;
 use inrush_ingest::batch_writer::source::{IngestSettings, IngestSource};
@@ -35,10 +36,21 @@ pub trait RecordReader: Send + 'static {
     /// Takes the acknowledgements of a batch.
     fn acknowledge(&mut self, acks: &BatchAcks);
 
+    /// Counts of the reader beside those of every source.
+    fn counts(&self) -> Option<Arc<dyn ReaderCounts>> {
+        None
+    }
+
     /// Pause between two polls.
     fn pause(&self) -> Duration {
         Duration::from_millis(10)
     }
+}
+
+/// Counts of a reader, which its thread adds to.
+pub trait ReaderCounts: Send + Sync {
+    /// Adds the counts of the source `name`.
+    fn metrics(&self, name: &str, page: &mut MetricsPage);
 }
 
 /// A source whose reader is polled by a thread of its own.
@@ -47,6 +59,7 @@ pub struct PolledSource<R: RecordReader> {
     options: Arc<Mutex<R::Options>>,
     prepared: Mutex<Option<(R::Options, IngestSettings)>>,
     stop: Arc<AtomicBool>,
+    counts: Option<Arc<dyn ReaderCounts>>,
     thread: JoinHandle<()>,
 }
 
@@ -71,6 +84,7 @@ impl<R: RecordReader> PolledSource<R> {
         let options = Arc::new(Mutex::new(options.clone()));
         let stop = Arc::new(AtomicBool::new(false));
         let (now_options, stopped) = (Arc::clone(&options), Arc::clone(&stop));
+        let counts = reader.counts();
         let poll = move || {
             while !stopped.load(Ordering::Acquire) {
                 let options = lock(&now_options).clone();
@@ -88,6 +102,7 @@ impl<R: RecordReader> PolledSource<R> {
             options,
             prepared: Mutex::default(),
             stop,
+            counts,
             thread,
         };
         Ok(StartedSource {
@@ -126,6 +141,12 @@ impl<R: RecordReader> Source for PolledSource<R> {
             *lock(&self.options) = options;
         }
         Vec::new()
+    }
+
+    fn metrics(&self, page: &mut MetricsPage) {
+        if let Some(counts) = &self.counts {
+            counts.metrics(&self.ingest.name, page);
+        }
     }
 
     fn is_dead(&self) -> bool {

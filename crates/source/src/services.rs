@@ -90,7 +90,7 @@ impl SourceServices {
     ///
     /// # Errors
     /// They cannot be started.
-    fn shared<T: SharedThreads>(
+    pub(crate) fn shared<T: SharedThreads>(
         &self,
         start: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<Arc<T>> {

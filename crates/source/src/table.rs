@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::file::options::FileSource;
 use crate::journald::options::JournaldSource;
+use crate::kubernetes_events::options::KubernetesEventsSource;
 #[cfg(feature = "made_up")]
 use crate::made_up::options::MadeUpSource;
 use crate::options::SourceOptions;
@@ -58,6 +59,8 @@ source_types! {
     File(FileSource),
     /// The journal of systemd.
     Journald(JournaldSource),
+    /// Events of a Kubernetes cluster.
+    KubernetesEvents(KubernetesEventsSource),
     /// Records that are made up, for tests.
     #[cfg(feature = "made_up")]
     #[serde(skip)]

@@ -44,6 +44,7 @@ mod hec_tools;
 mod hostile;
 mod hosts;
 mod journald;
+mod kubernetes_events;
 mod lifecycle;
 mod load;
 mod memory;

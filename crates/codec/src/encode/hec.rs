@@ -397,7 +397,7 @@ impl HecEncoder {
     }
 }
 
-/// True if the event came from a client of an HTTP Event Collector or from a journal, and was no
+/// True if the event came from a client of an HTTP Event Collector, a journal or an API, and was no
 /// syslog.
 fn is_passed(batch: &Batch, record: &Record) -> bool {
     let http = || {
@@ -406,7 +406,7 @@ fn is_passed(batch: &Batch, record: &Record) -> bool {
             .is_some_and(|peer| peer.protocol.is_http())
     };
     match record.format {
-        Format::Hec | Format::Journal => true,
+        Format::Hec | Format::Journal | Format::Kubernetes => true,
         Format::Unparsed => record.pri == Record::PRI_NONE && http(),
         Format::Rfc3164 | Format::Cisco | Format::Rfc5424 => false,
     }

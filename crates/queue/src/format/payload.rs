@@ -42,13 +42,14 @@ const CLIENT_BYTES_MIN: usize = 8;
 const ORIGIN_BYTES_MIN: usize = 13;
 
 /// Formats and protocols by their number on disk, which never changes; new ones are added behind.
-const FORMATS: [Format; 6] = [
+const FORMATS: [Format; 7] = [
     Format::Unparsed,
     Format::Rfc3164,
     Format::Cisco,
     Format::Rfc5424,
     Format::Hec,
     Format::Journal,
+    Format::Kubernetes,
 ];
 const PROTOCOLS: [Protocol; 7] = [
     Protocol::Udp,
