@@ -28,9 +28,9 @@ enum MigrateSource {
     Sc4s(Sc4sArgs),
     /// Splunk heavy forwarder: prints an inrush.yaml; what is not carried over goes to stderr
     Splunk(SplunkArgs),
-    /// Collectord: prints an inrush.yaml with comments; what is to be done by hand goes to stderr too
+    /// Collectord: prints an inrush.yaml with comments; what is left to do goes to stderr too
     Collectord(CollectordArgs),
-    /// Fluent Bit: prints an inrush.yaml with comments; what is to be done by hand goes to stderr too
+    /// Fluent Bit: prints an inrush.yaml with comments; what is left to do goes to stderr too
     FluentBit(FluentBitArgs),
 }
 

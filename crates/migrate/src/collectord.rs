@@ -7,8 +7,8 @@
 //! * The text of a value changes nothing but the value.
 //!
 //! # Limits
-//! [`SECTIONS_MAX`] sections, [`SETTINGS_MAX`] settings and [`VALUE_BYTES_MAX`] bytes of a value are
-//! read; what is beyond is named. The caller bounds the bytes of a file.
+//! [`SECTIONS_MAX`] sections, [`SETTINGS_MAX`] settings and [`VALUE_BYTES_MAX`] bytes of a value
+//! are read; what is beyond is named. The caller bounds the bytes of a file.
 
 mod inputs;
 mod outputs;

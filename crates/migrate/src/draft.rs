@@ -3,7 +3,7 @@
 //! # What it guarantees
 //! * Each setting has one fate, which the configuration names in a comment at its head. What
 //!   cannot come over, and what is not known, is a note as well.
-//! * A comment or a note is one line without what a terminal obeys, and shows no value of a setting.
+//! * A comment or a note is one line without what a terminal obeys. It shows no value of a setting.
 //! * Names of sources and destinations are unique.
 //!
 //! # Limits

@@ -141,10 +141,13 @@ mod tests {
 
     #[test]
     fn files_and_variables_of_manifests_are_found() {
-        let text = "# first\napiVersion: v1\nkind: ConfigMap\ndata:\n  a.conf: |\n    [x]\n    y = 1\n\
-            ---\napiVersion: apps/v1\nkind: DaemonSet\nspec:\n  template:\n    spec:\n      containers:\n\
-            \x20     - env:\n        - name: A\n          value: b\n        - name: S\n          valueFrom: {}\n\
-            ---\nkind: List\nitems:\n- kind: ConfigMap\n  data: { b.conf: z }\n---\n{{ .Values.x }}\n";
+        let text = "# first\napiVersion: v1\nkind: ConfigMap\ndata:\n  a.conf: |\n\
+            \x20   [x]\n    y = 1\n\
+            ---\napiVersion: apps/v1\nkind: DaemonSet\nspec:\n  template:\n    spec:\n\
+            \x20     containers:\n      - env:\n        - name: A\n          value: b\n\
+            \x20       - name: S\n          valueFrom: {}\n\
+            ---\nkind: List\nitems:\n- kind: ConfigMap\n  data: { b.conf: z }\n\
+            ---\n{{ .Values.x }}\n";
         assert!(is_manifest(text));
         let content = read(text);
         let files = [("a.conf", "[x]\ny = 1\n"), ("b.conf", "z")];

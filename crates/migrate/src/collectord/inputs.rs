@@ -1,7 +1,7 @@
 //! Inputs of Collectord, what it sets for all of them, and the way of their events.
 //!
 //! # What it guarantees
-//! * An input that is switched off makes no source. One that has no counterpart is named as a whole.
+//! * An input that is switched off makes no source. One without a counterpart is named as a whole.
 //! * A list of lines to keep is carried over whole or not at all: a part of it would filter events
 //!   that must stay.
 //! * Events of an input go where its `output` says, and all others to the first destination.

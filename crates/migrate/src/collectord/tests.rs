@@ -314,8 +314,10 @@ proptest! {
     #[test]
     fn values_are_texts_and_secrets_stay(text in "\\PC{0,40}", secret in "[A-Z]{12}") {
         let file = format!(
-            "[input.files]\ncrioPath = {text}\nindex = {text}\n[input.files::{text}]\npath = {text}\n\
-             whitelist = {text}\neventPattern = {text}\n[output.splunk]\nurl = https://u:{secret}@h/{text}\n\
+            "[input.files]\ncrioPath = {text}\nindex = {text}\n[input.files::{text}]\n\
+             path = {text}\n\
+             whitelist = {text}\neventPattern = {text}\n[output.splunk]\n\
+             url = https://u:{secret}@h/{text}\n\
              token = {secret}\n{text}\n{text} = {secret}\n"
         );
         let made = made(&file);

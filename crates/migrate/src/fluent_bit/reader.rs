@@ -7,12 +7,12 @@
 //! * What cannot be read is named with its place; no text of it is shown.
 //!
 //! # States
-//! A file is read once its name is in `seen`; files of a `ConfigMap` are `beside` until one includes
-//! them, and are read on their own at the end.
+//! A file is read once its name is in `seen`; files of a `ConfigMap` are `beside` until one
+//! includes them, and are read on their own at the end.
 //!
 //! # Limits
-//! [`FILES_MAX`] files in [`DEPTH_MAX`] levels, [`SECTIONS_MAX`] sections, [`SETTINGS_MAX`] settings
-//! and [`VALUE_BYTES_MAX`] bytes of a value; the number of what is beyond is told.
+//! [`FILES_MAX`] files in [`DEPTH_MAX`] levels, [`SECTIONS_MAX`] sections, [`SETTINGS_MAX`]
+//! settings and [`VALUE_BYTES_MAX`] bytes of a value; the number of what is beyond is told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

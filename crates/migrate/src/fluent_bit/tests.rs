@@ -293,10 +293,7 @@ fn every_setting_is_named() {
     }
 }
 
-/// The same configuration in both formats, and in a ConfigMap.
-#[test]
-fn the_yaml_form_and_manifests_say_the_same() {
-    let yaml = "\
+const AS_YAML: &str = "\
 env:
   folder: /srv/log
 service:
@@ -321,7 +318,8 @@ pipeline:
       processors: { logs: [] }
 unheard: 1
 ";
-    let classic = "\
+
+const AS_CLASSIC: &str = "\
 @SET folder=/srv/log
 @INCLUDE parsers.conf
 [INPUT]
@@ -339,10 +337,15 @@ unheard: 1
     host a.example
     splunk_token hunter2
 ";
+
+/// The same configuration in both formats, and in a ConfigMap.
+#[test]
+fn the_yaml_form_and_manifests_say_the_same() {
     let indented = |text: &str| text.replace('\n', "\n    ");
     let manifest = format!(
-        "apiVersion: v1\nkind: ConfigMap\ndata:\n  a.lua: x\n  fluent-bit.conf: |\n    {}\n  parsers.conf: |\n    {}\n",
-        indented(classic),
+        "apiVersion: v1\nkind: ConfigMap\ndata:\n  a.lua: x\n  fluent-bit.conf: |\n    {}\n  \
+         parsers.conf: |\n    {}\n",
+        indented(AS_CLASSIC),
         indented(PARSERS)
     );
     let body = |made: &Migration| -> String {
@@ -353,14 +356,14 @@ unheard: 1
             .map(|line| line.replace(|c: char| c.is_ascii_digit(), "") + "\n")
             .collect()
     };
-    let by_yaml = made("conf.yaml", yaml);
+    let by_yaml = made("conf.yaml", AS_YAML);
     let root = read(&by_yaml);
     assert_eq!(
         value(&root, "sources.tail.multiline.continue"),
         "(?:^\\s+at )"
     );
     assert_eq!(value(&root, "sources.tail.multiline.timeout"), "500ms");
-    let by_classic = made("conf.conf", classic);
+    let by_classic = made("conf.conf", AS_CLASSIC);
     let by_manifest = made("all.yaml", &manifest);
     let plain = |text: String| {
         text.replace("conf.yaml", "X")
@@ -454,8 +457,8 @@ proptest! {
             "[INPUT]\n Name tail\n Alias {text}\n Path {text}\n Tag {text}\n Multiline.Parser {text}\n\
              [FILTER]\n Name grep\n Match {text}\n Regex log {text}\n\
              [FILTER]\n Name modify\n Add {text} {text}\n Add my_token {secret}\n\
-             [OUTPUT]\n Name splunk\n Match {text}\n Host u:{secret}@{text}\n Splunk_Token {secret}\n\
-             Event_Sourcetype {text}\n {text} {secret}\n"
+             [OUTPUT]\n Name splunk\n Match {text}\n Host u:{secret}@{text}\n\
+             Splunk_Token {secret}\n Event_Sourcetype {text}\n {text} {secret}\n"
         );
         let made = made("a.conf", &file);
         read(&made);
