@@ -245,7 +245,9 @@ impl EventTaker<'_, '_> {
                 record.anomalies.insert(Anomalies::BAD_TIME);
             }
         };
-        let is_span = line.pieces == 1 && line.cut_bytes == 0;
+        // A lone piece whose line never ended is not in what was read.
+        let is_whole = line.end == JoinEnd::Complete;
+        let is_span = line.pieces == 1 && line.cut_bytes == 0 && is_whole;
         if let (true, PieceText::Raw(_)) = (is_span, line.text) {
             return self.span(arena, text, of, (Anomalies::NONE, place), set);
         }

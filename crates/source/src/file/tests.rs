@@ -141,6 +141,19 @@ fn an_event_may_begin_in_one_file_and_end_in_the_next() {
 }
 
 #[test]
+fn a_lone_piece_whose_line_never_ends_is_an_event_once_its_log_is_gone() {
+    let mut source = TestSource::start(PODS);
+    let log = "pods/shop_web_1b/nginx/0.log";
+    source.append(
+        log,
+        &(cri("stdout", "P", "lone") + &cri("stderr", "F", "x")),
+    );
+    assert_eq!(source.texts(1), ["x"]);
+    fs::remove_file(source.path(log)).unwrap();
+    assert_eq!(source.texts(2), ["x", "lone"]);
+}
+
+#[test]
 fn a_new_process_goes_on_where_the_last_one_ended() {
     let mut source = TestSource::start(PODS);
     let log = "pods/shop_web_1b/nginx/0.log";
