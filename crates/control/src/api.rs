@@ -42,6 +42,7 @@ pub(crate) fn router(admin: Arc<dyn Admin>, hub: SnapshotHub) -> Router {
         .route("/ledger", get(ledger))
         .route("/sources", get(sources))
         .route("/doors", get(doors))
+        .route("/files", get(files))
         .route("/destinations", get(destinations))
         .route("/senders", get(senders));
     Router::new()
@@ -126,6 +127,15 @@ async fn destinations(State(door): State<ApiState>) -> Json<Value> {
 
 async fn doors(State(door): State<ApiState>) -> Response {
     Json(door.admin.doors()).into_response()
+}
+
+/// Asks the kernel about each file, so it runs beside the one thread.
+async fn files(State(door): State<ApiState>) -> Response {
+    let work = tokio::task::spawn_blocking(move || door.admin.files());
+    match work.await {
+        Ok(files) => Json(files).into_response(),
+        Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "failed; see the log"),
+    }
 }
 
 async fn senders(State(door): State<ApiState>) -> Response {

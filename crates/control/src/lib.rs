@@ -16,7 +16,7 @@
 //!
 //! # Endpoints
 //! `GET /livez /healthz /metrics /api/v1/ledger /api/v1/sources /api/v1/destinations`
-//! `/api/v1/senders /`
+//! `/api/v1/senders /api/v1/doors /api/v1/files /`
 //! `GET /api/v1/flow /api/v1/flow/stream /api/v1/quarantine` and `POST /api/v1/explain
 //! /api/v1/reload /api/v1/quarantine/replay /api/v1/quarantine/drop`; `GET /api/v1/session` and
 //! `POST /api/v1/login /api/v1/logout`; `GET /api/v1/search /api/v1/sql /api/v1/export

@@ -20,7 +20,8 @@
 //! 3. [`syslog`]: UDP, TCP, TLS and RELP; [`splunk_hec`]: an HTTP Event Collector; [`mod@file`]:
 //!    files of logs; [`journald`]: the journal of systemd; [`kubernetes_events`]: events of a
 //!    cluster. Connections of the first two: [`inrush_stream`].
-//! 4. `account`: counts of a token; [`workloads`]: the policy of a container.
+//! 4. `account`: counts of a token; [`listing`]: files; [`workloads`]: policies of
+//!    containers.
 //! 5. [`polled`]: sources that one thread polls; `made_up`: the least of them, for tests.
 #![forbid(unsafe_code)]
 
@@ -31,6 +32,7 @@ pub mod file;
 mod harness_tests;
 pub mod journald;
 pub mod kubernetes_events;
+pub mod listing;
 #[cfg(feature = "made_up")]
 pub mod made_up;
 mod mutant;
@@ -53,6 +55,7 @@ use inrush_stream::refusals::{PersistentRefusal, RefusedPeer};
 use inrush_transport::config::ListenAddr;
 
 pub use account::{SenderShare, TokenAccount};
+use listing::FileListing;
 use options::SourceOptions;
 use workloads::WorkloadState;
 
@@ -106,6 +109,12 @@ pub trait Source: Send + Sync {
     /// Containers whose logs it reads, and what their owners' annotations decide.
     fn workloads(&self) -> Vec<WorkloadState> {
         Vec::new()
+    }
+
+    /// Files that it reads, at most `most` of them listed; `None` of a source without files. Asks
+    /// the kernel for the length of each file that is not silent.
+    fn files(&self, _most: usize) -> Option<FileListing> {
+        None
     }
 
     /// Adds metrics of its own; those of [`IngestSource`] are there already.

@@ -17,6 +17,7 @@ use inrush_stream::refusals::RefusedPeer;
 use serde::Serialize;
 
 use crate::doors::DoorList;
+use crate::files::FileList;
 use crate::overview::FlowSnapshot;
 
 /// Queries and commands of the admin API to a running pipeline.
@@ -39,6 +40,9 @@ pub trait Admin: Send + Sync {
 
     /// Events of each source and token, their lag and their senders.
     fn doors(&self) -> DoorList;
+
+    /// Files of each source that reads some, at most 1,000 of each.
+    fn files(&self) -> FileList;
 
     /// The destinations as they run now, in the order of the configuration.
     fn destinations(&self) -> Vec<DestinationStatus>;

@@ -7,13 +7,15 @@
 //! 1. [`admin`]: the interface that `control` is written against.
 //! 2. `reporter`: its answers; `metrics`: the page that Prometheus reads.
 //! 3. [`doors`]: sources and tokens, as those who send meet them.
-//! 4. [`overview`]: what flows, waits and is lost, with the alarms; `trend`: what grows;
+//! 4. [`files`]: files of the sources, and what is wrong with them.
+//! 5. [`overview`]: what flows, waits and is lost, with the alarms; `trend`: what grows;
 //!    `latency`: what is slow.
 //! 5. `verdict`: yes or no, for load balancers.
 #![forbid(unsafe_code)]
 
 pub mod admin;
 pub mod doors;
+pub mod files;
 mod latency;
 mod metrics;
 pub mod overview;

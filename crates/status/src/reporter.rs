@@ -34,6 +34,7 @@ use crate::admin::{
     SenderList, SenderStatus, SourceStatus,
 };
 use crate::doors::{self, DoorList};
+use crate::files::{self, FileList};
 use crate::latency::{LatencySample, LatencyTrend};
 use crate::metrics;
 use crate::overview::{DestinationFault, FlowSnapshot, SnapshotSource};
@@ -174,6 +175,10 @@ impl Admin for StatusReporter {
 
     fn doors(&self) -> DoorList {
         doors::list(&self.topology.graph().sources)
+    }
+
+    fn files(&self) -> FileList {
+        files::list(&self.topology.live_sources())
     }
 
     fn destinations(&self) -> Vec<DestinationStatus> {

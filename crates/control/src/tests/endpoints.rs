@@ -33,6 +33,10 @@ fn lists_come_under_both_paths() {
         let destination = &get("destinations")["destinations"][0];
         assert_eq!(destination["last_error"], "disk full");
         assert_eq!(destination["retried"], 46);
+        let files = get("files");
+        assert_eq!(files["at_ms"], 82);
+        assert_eq!(files["sources"][0]["source"], "pods");
+        assert_eq!(files["sources"][0]["logs"], 81);
         let sender = &get("senders")["senders"][0];
         assert_eq!(sender["ip"], "2001:db8::7");
         assert_eq!(sender["events"], 53);

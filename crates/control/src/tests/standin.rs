@@ -12,6 +12,7 @@ use inrush_inspect::explain::{NearestRule, UnknownStatus};
 use inrush_pipeline::ReloadReport;
 use inrush_pipeline::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
 use inrush_status::doors::DoorList;
+use inrush_status::files::{FileList, FileListing, SourceFiles};
 use inrush_status::overview::{FlowSnapshot, QueueFlow};
 use inrush_status::{
     Admin, DestinationStatus, EdgeHealth, EdgeKind, HealthReport, HealthVerdict, SenderList,
@@ -104,6 +105,20 @@ impl Admin for StandIn {
             at_ms: 5,
             bounds_s: Vec::new(),
             doors: Vec::new(),
+        }
+    }
+
+    fn files(&self) -> FileList {
+        let listing = FileListing {
+            logs: 81,
+            ..FileListing::default()
+        };
+        FileList {
+            at_ms: 82,
+            sources: vec![SourceFiles {
+                source: "pods".into(),
+                listing,
+            }],
         }
     }
 

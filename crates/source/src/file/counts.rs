@@ -5,6 +5,8 @@ use std::sync::Arc;
 use inrush_codec::container::JoinEnd;
 use inrush_event::{Counter, Metric, MetricsPage};
 
+use super::board::LogBoard;
+
 /// Reasons that an event is ended before its last piece.
 const FLUSHED: [JoinEnd; 4] = [JoinEnd::Size, JoinEnd::Age, JoinEnd::Ended, JoinEnd::Memory];
 
@@ -37,7 +39,36 @@ pub(super) struct FileCounts {
     pub(super) metadata_missing: Counter,
     /// Bytes that were passed over, of containers that nothing is wanted of.
     pub(super) excluded_bytes: Counter,
+    /// Events that were joined from several pieces.
+    pub(super) joined_events: Counter,
     flushed: [Counter; 4],
+    /// Each log by itself.
+    pub(super) board: LogBoard,
+}
+
+/// Counts that only the reader of a source raises: their growth in a turn is that of one log.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct LineCosts {
+    pub(super) joined: u64,
+    pub(super) cut: u64,
+    pub(super) flushed: u64,
+    pub(super) malformed: u64,
+    pub(super) holes: u64,
+    pub(super) truncated: u64,
+}
+
+impl LineCosts {
+    /// Growth since `before`.
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            joined: self.joined - before.joined,
+            cut: self.cut - before.cut,
+            flushed: self.flushed - before.flushed,
+            malformed: self.malformed - before.malformed,
+            holes: self.holes - before.holes,
+            truncated: self.truncated - before.truncated,
+        }
+    }
 }
 
 impl FileCounts {
@@ -45,6 +76,18 @@ impl FileCounts {
     pub(super) fn flushed(&self, end: JoinEnd) {
         if let Some(at) = FLUSHED.iter().position(|one| *one == end) {
             self.flushed[at].add(1);
+        }
+    }
+
+    /// Counts that only the reader raises.
+    pub(super) fn line_costs(&self) -> LineCosts {
+        LineCosts {
+            joined: self.joined_events.get(),
+            cut: self.lines_cut.get(),
+            flushed: self.flushed.iter().map(Counter::get).sum(),
+            malformed: self.malformed_lines.get(),
+            holes: self.holes_skipped.get(),
+            truncated: self.truncated.get(),
         }
     }
 
@@ -64,6 +107,7 @@ impl FileCounts {
             (Metric::FileFailures, &self.failed_files),
             (Metric::FileMetadataMissing, &self.metadata_missing),
             (Metric::FileExcludedBytes, &self.excluded_bytes),
+            (Metric::FileJoinedEvents, &self.joined_events),
         ];
         for (metric, counter) in rows {
             page.add(metric, vec![("source", source)], counter.get() as f64);

@@ -261,6 +261,9 @@ impl EventTaker<'_, '_> {
             anomalies.insert(Anomalies::UNTERMINATED);
         }
         self.counts.flushed(line.end);
+        if line.pieces > 1 {
+            self.counts.joined_events.add(1);
+        }
         if of.edits.is_some() {
             let mut bytes = Vec::new();
             line.text.push(&mut bytes);

@@ -128,6 +128,8 @@ pub(super) struct FileFinder {
     seen_change: u64,
     /// Time at which the containers of all logs were last looked at.
     looked_at: Instant,
+    /// Time at which names that are not open are looked at again.
+    next_prune: Instant,
 }
 
 fn tree_of(options: &FileSource) -> Result<TreeWatcher, String> {
@@ -214,6 +216,7 @@ impl FileFinder {
             desk,
             seen_change: 0,
             looked_at: instant_now(),
+            next_prune: Instant::now(),
         };
         finder.register().map_err(no_poll)?;
         Ok(finder)
@@ -258,6 +261,10 @@ impl FileFinder {
             }
             self.take_reports(reader);
             self.known.look_again();
+            if self.next_prune <= Instant::now() {
+                self.counts.board.forget_gone();
+                self.next_prune = Instant::now() + REST_MAX;
+            }
             for event in found.drain(..) {
                 self.take(event, reader);
             }
@@ -268,10 +275,11 @@ impl FileFinder {
             let counts = self.tree.counts();
             self.counts.polled_files.set(counts.files_polled as u64);
             let trees = [Some(&self.tree), self.volumes.as_ref()];
-            let due = trees
-                .into_iter()
-                .flatten()
-                .map(|tree| tree.due_in(Instant::now()));
+            let trees = trees.into_iter().flatten();
+            if trees.clone().all(|tree| tree.counts().folders_polled == 0) {
+                self.counts.board.folders_watched();
+            }
+            let due = trees.map(|tree| tree.due_in(Instant::now()));
             let rest = due
                 .chain([workloads_due, REST_MAX])
                 .min()
@@ -385,6 +393,7 @@ impl FileFinder {
         }
         // Watches are asked for again by those who need them.
         for stream in self.known.streams() {
+            self.counts.board.noticed(stream);
             reader.order(TailOrder::Changed(stream));
         }
         self.options = options;
@@ -412,15 +421,18 @@ impl FileFinder {
                 };
                 if matches!(change, FileChange::Content | FileChange::Ended) {
                     self.tree.pause_file(file);
+                    self.counts.board.noticed(stream);
                     reader.order(TailOrder::Changed(stream));
                 }
             }
             TreeEvent::Refused { path, reason } => {
                 self.counts.failed_files.add(1);
                 tracing::warn!(file = %path.display(), "not read: {reason}");
+                self.counts.board.refused(&path, &reason);
             }
             TreeEvent::Polling { path, reason } => {
                 tracing::warn!(folder = %path.display(), "polled, not watched: {reason}");
+                self.counts.board.polls(Some(&path), reason);
             }
             TreeEvent::Overflow => tracing::info!("notices of files were lost: all are looked at"),
         }
@@ -451,18 +463,18 @@ impl FileFinder {
 
     /// Has the kernel say when something is added to a log.
     fn watch(&mut self, stream: u64, file: Arc<TailFile>) {
-        match self.watched.get(&stream) {
-            Some(log) if Arc::ptr_eq(&log.file, &file) => {
-                self.tree.resume_file(log.watch);
-            }
+        let refusal = match self.watched.get(&stream) {
+            Some(log) if Arc::ptr_eq(&log.file, &file) => self.tree.resume_file(log.watch),
             _ => {
-                let (watch, _) = self.tree.watch_file(&file);
+                let (watch, refusal) = self.tree.watch_file(&file);
                 if let Some(old) = self.watched.insert(stream, WatchedLog { watch, file }) {
                     self.by_watch.remove(&old.watch);
                     self.tree.forget_file(old.watch);
                 }
                 self.by_watch.insert(watch, stream);
+                refusal
             }
-        }
+        };
+        self.counts.board.silent(stream, refusal);
     }
 }

@@ -266,6 +266,7 @@ impl KnownFiles {
         match opened {
             Ok(new) => {
                 self.refused.remove(path);
+                self.counts.board.settled(path);
                 Some(new)
             }
             Err(PathRefusal::Gone) => None,
@@ -273,6 +274,7 @@ impl KnownFiles {
                 if self.refused.get(path) != Some(&refusal) {
                     self.counts.failed_files.add(1);
                     tracing::warn!(file = %path.display(), "not read: {refusal}");
+                    self.counts.board.refused(path, &refusal);
                     self.refused.insert(path.to_owned(), refusal);
                 }
                 None
@@ -531,6 +533,7 @@ impl KnownFiles {
     /// A name is gone: deleted, or renamed.
     pub(super) fn vanished(&mut self, path: &Path) {
         self.refused.remove(path);
+        self.counts.board.settled(path);
         let Some(stream) = self.by_path.remove(path) else {
             return;
         };

@@ -30,6 +30,7 @@ use inrush_ingest::now::Now;
 use inrush_transport::files::identity::{FileIdentity, HEAD_BYTES_MAX};
 use inrush_transport::files::tail_file::TailFile;
 
+use super::board::LogRow;
 use super::budget::ReadBudget;
 use super::counts::FileCounts;
 use super::decoder::LogDecoder;
@@ -96,6 +97,7 @@ pub(super) struct TailedLog {
     /// Identity of the file that is read, once its head has grown.
     pub(super) learnt: Option<FileIdentity>,
     budget: ReadBudget,
+    row: Arc<LogRow>,
 }
 
 impl TailedLog {
@@ -104,11 +106,15 @@ impl TailedLog {
         path: &str,
         buffer: StreamBuffer<LogDecoder>,
         generation: Generation,
+        counts: &FileCounts,
         now: Instant,
     ) -> Self {
+        let path: Arc<str> = path.into();
+        let (stream, read) = (buffer.decoder.place.stream(), generation.read);
         Self {
             buffer,
-            origin: Origin::File(path.into()),
+            row: (counts.board).open(stream, &path, &generation.file, read),
+            origin: Origin::File(path),
             generations: VecDeque::from([generation]),
             last_growth: now,
             is_watched: false,
@@ -121,6 +127,7 @@ impl TailedLog {
     /// Another generation follows: the one before has lost its name.
     pub(super) fn push(&mut self, generation: Generation, now: Instant) {
         self.name_gone(now);
+        self.row.push(&generation.file);
         self.generations.push_back(generation);
         self.is_watched = false;
     }
@@ -160,6 +167,25 @@ impl TailedLog {
     /// # Errors
     /// The file cannot be read.
     pub(super) fn turn(
+        &mut self,
+        writer: &mut BatchWriter,
+        counts: &FileCounts,
+        hold: Duration,
+        now: Now,
+    ) -> io::Result<LogTurn> {
+        let before = counts.line_costs();
+        let turn = self.take_turn(writer, counts, hold, now);
+        let position = self.generations.front().map_or(0, |one| one.read);
+        let costs = counts.line_costs().since(before);
+        self.row.moved(position, self.is_ending(), costs);
+        match &turn {
+            Err(error) => self.row.failed(error, now.wall),
+            Ok(turn) => self.row.succeeded(*turn, now.wall),
+        }
+        turn
+    }
+
+    fn take_turn(
         &mut self,
         writer: &mut BatchWriter,
         counts: &FileCounts,
@@ -219,6 +245,7 @@ impl TailedLog {
     fn tell_unread(&self, bytes: u64, counts: &FileCounts) {
         if bytes > 0 {
             counts.rotated_away_unread_bytes.add(bytes);
+            self.row.lost(bytes);
             let file = path_of(&self.origin);
             tracing::warn!(
                 file,
@@ -237,6 +264,7 @@ impl TailedLog {
         self.buffer.decoder.now = now.instant;
         writer.end_stream(&self.origin, &mut self.buffer, now);
         self.generations.pop_front();
+        self.row.pop();
         counts.open_files.sub(1);
         counts.rotations.add(1);
         if let Some(next) = self.generations.front() {

@@ -8,8 +8,9 @@
 //!    `decoder`: lines, pieces and events.
 //! 4. `workload`: containers, their metadata and the policies of their owners; `budget`: bytes that
 //!    a log may read.
-//! 5. `counts`: what rotation and damage have cost.
+//! 5. `counts`: what rotation and damage have cost; `board`: that of each log, and its place.
 
+mod board;
 mod budget;
 mod counts;
 mod decoder;

@@ -18,6 +18,7 @@ use super::form::host_name;
 use super::options::FileSource;
 use super::tail::{LogReader, TailOrder};
 use super::workload::{SourceDesk, WakeCallback, WorkloadBoard};
+use crate::listing::FileListing;
 use crate::options::{SourceOptions, ingest_settings, of_type};
 use crate::workloads::WorkloadState;
 use crate::{Source, SourceServices};
@@ -174,6 +175,11 @@ impl Source for RunningFiles {
 
     fn workloads(&self) -> Vec<WorkloadState> {
         self.board.list()
+    }
+
+    fn files(&self, most: usize) -> Option<FileListing> {
+        let lost = self.counts.rotated_away_unread_bytes.get();
+        Some(self.counts.board.list(most, lost))
     }
 
     fn is_dead(&self) -> bool {

@@ -248,7 +248,8 @@ impl LogReader {
         let stream = place.stream();
         let decoder = LogDecoder::new(form, Arc::clone(&self.counts), place);
         let buffer = StreamBuffer::new(decoder, self.quota.hold());
-        let key = self.logs.insert(TailedLog::new(&path, buffer, first, now));
+        let log = TailedLog::new(&path, buffer, first, &self.counts, now);
+        let key = self.logs.insert(log);
         self.counts.open_files.add(1);
         self.by_stream.insert(stream, key);
         self.look_at(key);
@@ -388,6 +389,7 @@ impl LogReader {
         self.busy.retain(|one| *one != key);
         self.timed.retain(|(_, one)| *one != key);
         self.by_stream.remove(&stream);
+        self.counts.board.close(stream);
         if is_deleted {
             self.writer.note_position(stream, Vec::new());
         }

@@ -1,10 +1,13 @@
 //! A source on real files, with a queue in memory, and the texts that come out of it.
 
+mod listing;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use inrush_event::ByteSize;
 use inrush_queue::QueueOptions;
 use proptest::prelude::*;
 
@@ -22,7 +25,14 @@ struct TestSource {
 
 impl TestSource {
     fn start(options: &str) -> Self {
-        let harness = SourceHarness::new(QueueOptions::default());
+        Self::start_with(options, ByteSize(128 << 20))
+    }
+
+    fn start_with(options: &str, memory: ByteSize) -> Self {
+        let harness = SourceHarness::new(QueueOptions {
+            memory_bytes: Some(memory),
+            ..QueueOptions::default()
+        });
         let options = options.replace("{dir}", harness.folder.path().to_str().unwrap());
         let mut source = Self {
             options: serde_json::from_str(&options).unwrap(),
