@@ -15,6 +15,7 @@
 
 pub mod admin;
 pub mod doors;
+mod file_trend;
 pub mod files;
 mod latency;
 mod metrics;

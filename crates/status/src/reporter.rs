@@ -28,12 +28,14 @@ use inrush_pipeline::quarantine::{QuarantineList, QuarantineQuery, ReplayReport}
 use inrush_pipeline::topology::{Observer, RunningGraph, RunningSource, Topology};
 use inrush_queue::Log;
 use inrush_sink::Store;
+use inrush_source::Source;
 
 use crate::admin::{
     Admin, DestinationStatus, EdgeHealth, EdgeKind, HealthReport, HealthVerdict, OtherSenders,
     SenderList, SenderStatus, SourceStatus,
 };
 use crate::doors::{self, DoorList};
+use crate::file_trend::{self, FileTrend};
 use crate::files::{self, FileList};
 use crate::latency::{LatencySample, LatencyTrend};
 use crate::metrics;
@@ -52,6 +54,8 @@ pub struct StatusReporter {
     pub(crate) trend: Mutex<Trend>,
     /// Noted every few seconds; never held over anything else.
     pub(crate) latency: Mutex<LatencyTrend>,
+    /// Noted every few seconds; never held over anything else.
+    pub(crate) files: Mutex<FileTrend>,
     /// Held while a snapshot is gathered. Order: this, then the graph, then the trend.
     pub(crate) snapshots: Mutex<SnapshotState>,
 }
@@ -73,6 +77,8 @@ impl Observer for StatusReporter {
             drop(graph);
             latency.note(sample, now);
         }
+        drop(latency);
+        self.note_files(now);
     }
 }
 
@@ -83,12 +89,31 @@ impl StatusReporter {
             topology: Arc::clone(topology),
             trend: Mutex::default(),
             latency: Mutex::default(),
+            files: Mutex::default(),
             snapshots: Mutex::new(SnapshotState::open()),
         });
         let observer: Weak<dyn Observer> =
             Arc::downgrade(&(Arc::clone(&reporter) as Arc<dyn Observer>));
         topology.observe(observer);
         reporter
+    }
+
+    fn note_files(&self, now: Instant) {
+        let lock_files = || self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if !lock_files().is_due(now) {
+            return;
+        }
+        let sources = self.topology.live_sources();
+        let listing = |source: &Arc<dyn Source>| {
+            let listing = source.files(file_trend::ROWS)?;
+            Some((source.ingest().name.clone(), listing))
+        };
+        let listings: Vec<_> = sources.iter().filter_map(listing).collect();
+        lock_files().note(&listings, Timestamp::now(), now);
+        let mut trend = self.trend.lock().unwrap_or_else(PoisonError::into_inner);
+        for (source, listing) in &listings {
+            trend.note_rotated_away(source, listing.rotated_away_unread_bytes, now);
+        }
     }
 
     fn source_edge(&self, running: &RunningSource) -> EdgeHealth {
@@ -233,6 +258,7 @@ impl Admin for StatusReporter {
             topology: &self.topology,
             trend: &self.trend,
             latency: &self.latency,
+            files: &self.files,
             state: &self.snapshots,
         };
         source.snapshot()

@@ -53,6 +53,8 @@ pub(crate) enum LossKind {
     Rejected,
     /// Bytes that are in no event, at a source.
     Cut,
+    /// Bytes of files that were deleted unread, at a source.
+    RotatedAway,
     /// Events, for a destination, for good.
     Dropped,
     /// Events that a destination refused.
@@ -142,6 +144,12 @@ impl Trend {
         for (kind, name, total) in losses(ledger) {
             self.note_loss((kind, name.to_owned()), total, Timestamp(ledger.at_ns), now);
         }
+    }
+
+    /// Takes note of the bytes that a source could not read before their file was deleted.
+    pub(crate) fn note_rotated_away(&mut self, source: &str, total: u64, now: Instant) {
+        let key = (LossKind::RotatedAway, source.to_owned());
+        self.note_loss(key, total, Timestamp::now(), now);
     }
 
     fn note_loss(&mut self, key: (LossKind, String), total: u64, at: Timestamp, now: Instant) {

@@ -12,6 +12,7 @@
 //! # After a crash
 //! Times begin anew, except those that the state behind an alarm keeps itself.
 
+mod files;
 mod latency;
 mod overflow;
 mod refused;
@@ -30,6 +31,7 @@ use serde::Serialize;
 use super::fault::DestinationFault;
 use crate::trend::{GrowingLoss, LossKind};
 
+pub(super) use files::files;
 pub(super) use latency::{slow, throttled};
 pub(super) use overflow::overflow;
 pub(super) use refused::refused;
@@ -507,6 +509,17 @@ pub(super) fn losing(loss: &GrowingLoss) -> AlarmDraft {
              are legitimate, raise `max_message_bytes`; if the framing of a source is known, set \
              `framing`.",
             FAULTS,
+        ),
+        LossKind::RotatedAway => (
+            "files-lost",
+            Severity::Critical,
+            format!("Source {name} has lost {count} bytes of files that were deleted unread."),
+            "A runtime, logrotate or a person deleted files before they were read to their end, or \
+             a file without a name was held for longer than `rotate_hold`.",
+            "Find what makes the source late: the queue, a destination, or CPU time \
+             (`inrush top`). Have the writer keep more: `max-file` of Docker, \
+             `containerLogMaxFiles` of the kubelet, `rotate` of logrotate.",
+            files::LOST,
         ),
         LossKind::Dropped => (
             "events-dropped",

@@ -70,10 +70,15 @@ pub(super) struct SourceLosses {
     oversize: u64,
     datagram_cut: u64,
     too_many: u64,
+    rotated_away_bytes: u64,
 }
 
-/// Loss counters of each running source.
-pub(super) fn at_sources(sources: &[RunningSource]) -> Vec<SourceLosses> {
+/// Loss counters of each running source. `rotated_away` has the bytes of its files that were
+/// deleted unread.
+pub(super) fn at_sources(
+    sources: &[RunningSource],
+    rotated_away: &dyn Fn(&str) -> u64,
+) -> Vec<SourceLosses> {
     let of = |running: &RunningSource| {
         let anomalies = running.source.ingest().anomaly_counts();
         let ends = running.source.state().connection_errors;
@@ -83,6 +88,7 @@ pub(super) fn at_sources(sources: &[RunningSource]) -> Vec<SourceLosses> {
             oversize: count(&anomalies, "oversize"),
             datagram_cut: count(&anomalies, "datagram_cut"),
             too_many: count(&ends, EndReason::TooMany.name()),
+            rotated_away_bytes: rotated_away(running.name()),
         }
     };
     sources.iter().map(of).collect()
@@ -110,14 +116,18 @@ pub(super) fn rows(
     }
     for source in sources {
         let label = |what: &str| format!("{} {what}", source.name);
-        if source.too_many > 0 {
-            let label = label("too_many_connections");
-            rows.push(LossCounter::ours(
-                LossStage::Socket,
-                label,
-                source.too_many,
-                TOO_MANY,
-            ));
+        for (what, count, hint) in [
+            ("too_many_connections", source.too_many, TOO_MANY),
+            (
+                "rotated_away_unread_bytes",
+                source.rotated_away_bytes,
+                ROTATED_AWAY,
+            ),
+        ] {
+            if count > 0 {
+                let place = LossStage::Socket;
+                rows.push(LossCounter::ours(place, label(what), count, hint));
+            }
         }
         let oversize = (label("oversize"), source.oversize, OVERSIZE);
         let cut = (label("datagram_cut"), source.datagram_cut, CUT);
@@ -158,6 +168,8 @@ const KERNEL: &str = "Datagrams that the kernel dropped because the socket's rec
     destination is slow.";
 const TOO_MANY: &str = "Connections that were refused because `stream.max_connections` were open; \
     what their senders did with their events is theirs to say.";
+const ROTATED_AWAY: &str = "Bytes, not events: files were deleted before they were read to their \
+    end. Look whether the queue is full or CPU is short, and have the writer keep more files.";
 const OVERSIZE: &str = "Events of which the end was cut off: raise `max_message_bytes`.";
 const CUT: &str = "Datagrams of which the end was cut off: raise `max_message_bytes`.";
 const CUT_BYTES: &str = "cut_bytes";
@@ -298,6 +310,7 @@ mod tests {
             oversize,
             datagram_cut: 0,
             too_many: 0,
+            rotated_away_bytes: oversize,
         }
     }
 
@@ -347,6 +360,7 @@ mod tests {
             ),
             ("splunk quarantined: too_large", LossStage::Destination, 8),
             ("syslog oversize", LossStage::Frame, 9),
+            ("syslog rotated_away_unread_bytes", LossStage::Socket, 9),
         ] {
             let row = find(&rows, label);
             assert_eq!(

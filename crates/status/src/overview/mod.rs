@@ -20,6 +20,7 @@ use inrush_pipeline::topology::{RunningGraph, RunningSource, Topology, lock};
 use inrush_queue::QueueLevels;
 use serde::Serialize;
 
+use crate::file_trend::FileTrend;
 use crate::latency::LatencyTrend;
 use crate::snapshot_state::SnapshotState;
 use crate::trend::Trend;
@@ -174,6 +175,7 @@ pub(crate) struct SnapshotSource<'a> {
     pub(crate) topology: &'a Topology,
     pub(crate) trend: &'a Mutex<Trend>,
     pub(crate) latency: &'a Mutex<LatencyTrend>,
+    pub(crate) files: &'a Mutex<FileTrend>,
     pub(crate) state: &'a Mutex<SnapshotState>,
 }
 
@@ -202,7 +204,7 @@ impl SnapshotSource<'_> {
             edges: edges(&sources, &destinations, &ledger),
             sources,
             destinations,
-            loss: loss::rows(&ledger, &loss::at_sources(&graph.sources), &host),
+            loss: loss::rows(&ledger, &self.losses_at_sources(&graph), &host),
             alarms: alarm::settle(drafts, &mut meter.alarms, Timestamp(ledger.at_ns)),
             filtered: ledger.filtered,
             queue,
@@ -216,6 +218,11 @@ impl SnapshotSource<'_> {
                 .collect(),
             resident_bytes: host.resident_bytes,
         }
+    }
+
+    fn losses_at_sources(&self, graph: &RunningGraph) -> Vec<loss::SourceLosses> {
+        let files = lock(self.files);
+        loss::at_sources(&graph.sources, &|name| files.rotated_away(name))
     }
 
     fn queue_flow(&self, levels: &QueueLevels) -> QueueFlow {
@@ -292,6 +299,10 @@ impl SnapshotSource<'_> {
         drafts.extend(latency.slow().iter().map(alarm::slow));
         drafts.extend(latency.throttled().as_ref().map(alarm::throttled));
         drop(latency);
+        let files = lock(self.files);
+        let troubles = files.troubles().iter();
+        drafts.extend(troubles.map(|(source, trouble)| alarm::files(source, trouble)));
+        drop(files);
         let stores = graph.destinations.iter();
         let stores =
             stores.filter_map(|one| Some((&one.name, one.store.as_ref()?.get()?.levels())));

@@ -91,6 +91,7 @@ fn all() -> Vec<AlarmDraft> {
         LossKind::KernelDropped,
         LossKind::Rejected,
         LossKind::Cut,
+        LossKind::RotatedAway,
         LossKind::Dropped,
         LossKind::Quarantined,
         LossKind::DeletedForRoom,
@@ -100,6 +101,7 @@ fn all() -> Vec<AlarmDraft> {
     all.extend(store::examples());
     all.extend(overflow::examples());
     all.extend(latency::examples());
+    all.extend(files::examples());
     all
 }
 
