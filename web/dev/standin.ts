@@ -210,6 +210,8 @@ export class Standin {
         return json(response, 200, { senders: this.#world.senders() });
       case "/doors":
         return json(response, 200, this.#world.doors());
+      case "/files":
+        return json(response, 200, this.#world.files());
       case "/quarantine":
         return this.#list(params, response);
       default:

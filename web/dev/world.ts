@@ -6,6 +6,7 @@ import type {
   Counts,
   Doors,
   DoorToken,
+  Files,
   Flow,
   FlowDestination,
   FlowLoss,
@@ -15,6 +16,7 @@ import type {
   Times,
 } from "../src/lib/contract";
 import { ATTACKS, dice } from "./events";
+import { filesOf } from "./world-files";
 
 export interface Mood {
   /** No loss, no alarm. */
@@ -308,6 +310,14 @@ export class World {
           : {}),
       })),
     };
+  }
+
+  files(now_ms = Date.now()): Files {
+    const { calm, empty } = this.#mood;
+    const seconds = (now_ms - this.#started_ms) / 1000;
+    const text = (plain: string, number: number) => this.#text(plain, number);
+    const swung = (perSecond: number, period: number) => swing(perSecond, seconds, period);
+    return filesOf({ calm, empty, text, swing: swung }, now_ms);
   }
 
   senders(now_ms = Date.now()): Sender[] {

@@ -6,10 +6,12 @@ import type { Flow, Session } from "./lib/contract";
 import { clock } from "./lib/format";
 import { listenKeys } from "./lib/keys";
 import { useLive } from "./lib/live";
+import { readsFiles } from "./lib/sources";
 import type { StreamState } from "./lib/stream";
 import { nextTheme, setTheme, useTheme } from "./lib/theme";
 import { PAGES, type PageName, parseRoute, type Route, routeHash } from "./lib/url";
 import { DoorsPage } from "./pages/doors";
+import { FilesPage } from "./pages/files";
 import { FlowPage } from "./pages/flow";
 import { HealthPage } from "./pages/health";
 import { LoginPage } from "./pages/login";
@@ -25,6 +27,7 @@ const TITLES: Record<PageName, string> = {
   flow: "Flow",
   search: "Search",
   doors: "Doors",
+  files: "Files",
   senders: "Senders",
   health: "Health",
 };
@@ -106,6 +109,7 @@ function Inside({ session }: { session: Session }) {
           {route.page === "flow" && <FlowPage />}
           {route.page === "search" && <SearchPage params={route.params} />}
           {route.page === "doors" && <DoorsPage />}
+          {route.page === "files" && <FilesPage />}
           {route.page === "senders" && <SendersPage />}
           {route.page === "health" && <HealthPage />}
         </Boundary>
@@ -155,7 +159,7 @@ function Head({ page, session, onHelp }: HeadProps) {
         <span>Inrush</span>
       </a>
       <nav aria-label="Pages">
-        {PAGES.map((name) => (
+        {PAGES.filter((name) => isShown(name, page, live.flow)).map((name) => (
           <a key={name} href={routeHash(name)} aria-current={name === page ? "page" : undefined}>
             {TITLES[name]}
             {name === "health" && alarms > 0 && (
@@ -182,6 +186,11 @@ function Head({ page, session, onHelp }: HeadProps) {
       </div>
     </header>
   );
+}
+
+/** A page without anything to show has no tab, unless an address led there. */
+function isShown(name: PageName, page: PageName, flow: Flow | null): boolean {
+  return name !== "files" || name === page || readsFiles(flow);
 }
 
 /** Whether what is shown is live, and whether the account of events adds up. */

@@ -286,6 +286,106 @@ export interface Doors {
   doors: Door[];
 }
 
+/** What damage and rotation have cost a file. */
+export interface FileLosses {
+  rotated_away_unread_bytes: number;
+  lines_cut: number;
+  partial_flushed: number;
+  malformed_lines: number;
+  holes_skipped: number;
+  truncated: number;
+}
+
+export interface ListedFile {
+  path: string;
+  /** `live`, `watched`, `polled`, `waiting_for_metadata`, `held`, `failed`, `unopened`, `skipped`. */
+  state: string;
+  /** Of a state that needs one. */
+  reason: string | null;
+  since_ms: number | null;
+  /** Files of this name that were read before. */
+  generation: number;
+  /** Younger files of this name that wait. */
+  waiting: number;
+  position: number;
+  size: number;
+  /** Unread bytes, of those that wait too. */
+  lag_bytes: number;
+  /** Age of the oldest of them, at most. */
+  lag_s: number;
+  read_bytes: number;
+  /** Events that were joined from several pieces. */
+  joined: number;
+  losses: FileLosses;
+}
+
+/** A reason for which folders or files are polled. */
+export interface PollingCause {
+  /** `no_watch`, `no_instance`, `file_system`, `permission`, `other`. */
+  reason: string;
+  words: string;
+  since_ms: number;
+  folder: string | null;
+  files: number;
+}
+
+/** Annotation that decided a key. */
+export interface PolicyDecision {
+  key: string;
+  /** Such as `pod`, `Deployment shop`, `namespace`, `enforce`, `configuration`. */
+  place: string;
+  /** Its name as it was written. */
+  annotation: string;
+}
+
+/** Policy of one stream of a container. What is absent is that of the source. */
+export interface StreamPolicy {
+  stream: string;
+  index?: string;
+  sourcetype?: string;
+  to?: string[];
+  excluded: boolean;
+  rate_bytes?: number;
+  decided_by: PolicyDecision[];
+}
+
+/** A container whose logs are read, with what the annotations of its owners decide. */
+export interface Workload {
+  /** Empty, as the names of its pod, for a container of docker alone. */
+  namespace: string;
+  /** Such as `Deployment shop`; empty if there is none. */
+  workload: string;
+  pod: string;
+  uid: string;
+  container: string;
+  /** `awaited`, `missing`, `known`, `removed`. */
+  metadata: string;
+  streams: StreamPolicy[];
+  /** Annotations that are ignored, in words. */
+  problems: string[];
+}
+
+export interface SourceFiles {
+  source: string;
+  /** Whether or not they are listed. */
+  logs: number;
+  lag_bytes: number;
+  failed: number;
+  refused: number;
+  polled: number;
+  rotated_away_unread_bytes: number;
+  polling: PollingCause[];
+  /** Those that cannot be read, then those with most unread bytes; at most 1,000. */
+  files: ListedFile[];
+  workloads?: Workload[];
+}
+
+/** `GET /api/v1/files`. */
+export interface Files {
+  at_ms: number;
+  sources: SourceFiles[];
+}
+
 /** An event as a `file` destination writes it. */
 export interface JsonLine {
   time?: string;

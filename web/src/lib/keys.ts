@@ -7,6 +7,7 @@ export const PAGE_KEYS: Record<PageName, string> = {
   flow: "f",
   search: "s",
   doors: "d",
+  files: "l",
   senders: "n",
   health: "h",
 };

@@ -1,7 +1,7 @@
 // What the address says: the page, and what was asked for. Behind the `#`, so that the server has
 // one page and a proxy may put it under any path.
 
-export const PAGES = ["flow", "search", "doors", "senders", "health"] as const;
+export const PAGES = ["flow", "search", "doors", "files", "senders", "health"] as const;
 export type PageName = (typeof PAGES)[number];
 
 export interface Route {

@@ -22,6 +22,11 @@ const PAGES: Record<string, (page: Page) => Promise<void>> = {
     await page.locator("tbody tr").nth(5).waitFor();
     await says(page, ".door-rate", /[1-9]/);
   },
+  files: async (page) => {
+    await page.locator(".workloads-panel tbody tr").nth(5).waitFor();
+    await says(page, ".files-panel", "the permission to read it is missing");
+    await says(page, ".file-rate", /[1-9]/);
+  },
   senders: (page) => page.locator("tbody tr").nth(20).waitFor(),
   health: async (page) => {
     await page.locator(".alarm").first().waitFor();
