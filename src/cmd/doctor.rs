@@ -2,6 +2,7 @@
 
 mod certificates;
 pub(super) mod collectors;
+mod files;
 mod refused;
 
 use std::io::Write;
@@ -102,6 +103,7 @@ fn ask(config: &Config) -> HostRequirements {
         certificates,
         collectors: asked.collectors,
         refused: refused::ask(config),
+        files: files::ask(config),
         ..HostRequirements::default()
     };
     let workers = inrush_config::worker_count(config.workers);

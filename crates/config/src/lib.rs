@@ -51,6 +51,7 @@ pub use inrush_ingest::options::{
     TransformOptions,
 };
 pub use inrush_source::options::SourceOptions;
+pub use inrush_source::survey::{FileSurvey, SurveyedPaths};
 pub use inrush_source::syslog::options::SyslogSource;
 pub use inrush_source::table::SourceConfig;
 pub use inrush_yaml::{FileProblem, FileProblems, VariableLookup};

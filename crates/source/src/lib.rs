@@ -20,8 +20,8 @@
 //! 3. [`syslog`]: UDP, TCP, TLS and RELP; [`splunk_hec`]: an HTTP Event Collector; [`mod@file`]:
 //!    files of logs; [`journald`]: the journal of systemd; [`kubernetes_events`]: events of a
 //!    cluster. Connections of the first two: [`inrush_stream`].
-//! 4. `account`: counts of a token; [`listing`]: files; [`workloads`]: policies of
-//!    containers.
+//! 4. `account`: counts of a token; [`listing`]: files; [`survey`]: files before any is
+//!    read; [`workloads`]: policies of containers.
 //! 5. [`polled`]: sources that one thread polls; `made_up`: the least of them, for tests.
 #![forbid(unsafe_code)]
 
@@ -40,6 +40,7 @@ pub mod options;
 pub mod polled;
 mod services;
 pub mod splunk_hec;
+pub mod survey;
 pub mod syslog;
 pub mod table;
 pub mod workloads;

@@ -10,6 +10,7 @@ use inrush_ingest::batch_writer::source::IngestSettings;
 use inrush_ingest::enrichment::Enrichment;
 use inrush_transport::config::{ListenAddr, StreamOptions, TlsServerOptions};
 
+use crate::survey::FileSurvey;
 use crate::{SourceServices, StartedSource};
 
 /// Kernel resources that each UDP address of a source asks for.
@@ -95,6 +96,11 @@ pub trait SourceOptions: Any {
     /// Sockets and receive buffers of each UDP address, with so many workers.
     fn udp(&self, _workers: usize) -> UdpDemand {
         UdpDemand::default()
+    }
+
+    /// Looks at the files that it would read, for the doctor; `None` of a source without files.
+    fn survey(&self) -> Option<FileSurvey> {
+        None
     }
 
     /// Sizes what the file leaves open, by the bytes that receive buffers of this source may have.

@@ -56,6 +56,38 @@ pub struct DiskRequirement {
     pub leaves: Option<(String, u64)>,
 }
 
+/// Files that a source would read, as a survey found them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FileRequirement {
+    /// The source's name.
+    pub source: String,
+    /// Folders that it would watch.
+    pub folders: u64,
+    /// Files that match and can be opened.
+    pub files: u64,
+    /// True if there are more than were looked at.
+    pub is_partial: bool,
+    /// Files and folders that cannot be opened.
+    pub denied: FoundPaths,
+    /// Names that match and are passed over.
+    pub skipped: FoundPaths,
+    /// Folders that must be polled, whatever the limits are.
+    pub polled: FoundPaths,
+    /// Patterns of `include` that match nothing.
+    pub unmatched: Vec<String>,
+    /// Reason that this user cannot have one more watch of inotify.
+    pub no_watch: Option<String>,
+}
+
+/// Paths that have the same kind of problem.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FoundPaths {
+    /// The first of them, each with its reason in words.
+    pub listed: Vec<(PathBuf, String)>,
+    /// All of them.
+    pub count: u64,
+}
+
 /// One address that a source has turned away for one reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RefusedSender {

@@ -48,7 +48,7 @@ use serde::Serialize;
 pub use apply::{ApplyResult, SysctlChange};
 pub use asked::{
     CertificateFile, CollectorEndpoint, CollectorReachability, CollectorResponse, DiskRequirement,
-    RefusedSender, ValidityPeriod, ValidityTime,
+    FileRequirement, FoundPaths, RefusedSender, ValidityPeriod, ValidityTime,
 };
 pub use checks::{collector_findings, overdrawn};
 pub use finding::{Finding, Layer, Setting, Severity};

@@ -5,7 +5,9 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::asked::{CertificateFile, CollectorEndpoint, DiskRequirement, RefusedSender};
+use super::asked::{
+    CertificateFile, CollectorEndpoint, DiskRequirement, FileRequirement, RefusedSender,
+};
 use super::ethtool::NicSettings;
 use super::finding::total;
 use super::links::NetworkInterface;
@@ -39,6 +41,8 @@ pub struct HostRequirements {
     pub collectors: Vec<CollectorEndpoint>,
     /// Senders that the running process has turned away, by source.
     pub refused: Vec<RefusedSender>,
+    /// Files that sources would read, by source.
+    pub files: Vec<FileRequirement>,
     /// Reason that the configuration cannot be used as it is, though it can be understood.
     pub unusable: Option<String>,
 }

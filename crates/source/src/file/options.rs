@@ -19,6 +19,7 @@ pub use super::workload::options::{
     CompatibleCollector, DockerOptions, KubernetesOptions, WorkloadFields,
 };
 use crate::options::{OptionProblem, SourceOptions, check_product};
+use crate::survey::FileSurvey;
 use crate::{Source, SourceServices, StartedSource};
 
 /// Files that other programs write: log files of a host, and those of containers.
@@ -194,6 +195,11 @@ impl SourceOptions for FileSource {
 
     fn product(&self) -> Option<&str> {
         self.product.as_deref()
+    }
+
+    fn survey(&self) -> Option<FileSurvey> {
+        // A pattern that is none was refused before.
+        FileSurvey::of(&self.include, &self.exclude, self.follow_outside).ok()
     }
 
     fn validate(&self) -> Result<(), OptionProblem> {

@@ -10,10 +10,12 @@ mod configuration;
 mod disk_budgets;
 mod disk_space;
 mod disk_sync;
+mod files;
 mod fragments;
 mod governor;
 mod hugepages;
 mod idle_states;
+mod inotify;
 mod irq;
 mod listen_backlog;
 mod memory;
@@ -76,6 +78,8 @@ pub(super) const ALL: &[HostCheck] = &[
     disk_budgets::check,
     disk_sync::check,
     open_files::check,
+    inotify::check,
+    files::check,
     refused::check,
     clock_source::check,
     configuration::check,

@@ -5,6 +5,7 @@ mod apply;
 mod asked;
 mod below;
 mod cards;
+mod files;
 mod network;
 mod report;
 
