@@ -54,7 +54,8 @@ fn a_collector_that_sends_nothing_is_blamed_for_every_line() {
     let config = dir.path().join("none");
     std::fs::write(&config, "").unwrap();
     let config = config.display().to_string();
-    let words = ["docker", "--command", "cat", "--config", &config];
+    let start = ["docker", "--command", "cat", "--config", &config];
+    let words = [&start[..], &["--still", "1"]].concat();
     let (ended, runs) = rotation(&words);
     assert!(!ended.status.success());
     let lost = &runs[0]["lost"];

@@ -56,7 +56,7 @@ const PORTS: std::ops::Range<u16> = 12_000..31_000;
 /// Lanes of each kind.
 const LANES: usize = 2;
 
-/// How to run it.
+/// Settings of a run.
 #[derive(Args, Debug)]
 pub(crate) struct CrashArgs {
     /// How often the process is killed

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use inrush_harness::child::ChildProcess;
+use inrush_harness::subject::{is_ready, run_command};
 use serde_json::Value;
 
 use super::stage::{EventLane, LaneProtocol};
@@ -51,12 +51,7 @@ impl CrashSettings {
         let config = self.dir.join("inrush.yaml");
         std::fs::write(&config, self.config(life, lanes))
             .with_context(|| config.display().to_string())?;
-        let mut command = Command::new(&self.binary);
-        command
-            .arg("run")
-            .arg("-c")
-            .arg(&config)
-            .current_dir(&self.dir);
+        let mut command = run_command(&self.binary, &config, &self.dir);
         let served = ChildProcess::start("inrush", &mut command)?;
         let agent = ureq::Agent::config_builder()
             .timeout_global(Some(ANSWER_MAX))
@@ -116,10 +111,7 @@ fn quoted(path: &Path) -> String {
 impl CrashProcess {
     /// Waits until it listens everywhere.
     pub(super) fn ready(&mut self) -> Result<()> {
-        let lines = self
-            .served
-            .lines_until(|line| line.trim() == "inrush: ready");
-        lines.map(drop)
+        self.served.lines_until(is_ready).map(drop)
     }
 
     /// Its ledger, and a moment at which all that it counts had been counted.

@@ -1,11 +1,12 @@
 //! The process of a round: started with faults or without, asked, killed, stopped.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use inrush_harness::child::{ChildProcess, wait};
+use inrush_harness::subject::{is_ready, run_command};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -40,22 +41,13 @@ pub(super) struct SeriesSettings {
 }
 
 impl SeriesSettings {
-    fn command(&self) -> Vec<String> {
-        let config = self.dir.join("inrush.yaml");
-        let words = [&self.binary, Path::new("run"), Path::new("-c"), &config];
-        words.map(|word| word.display().to_string()).to_vec()
-    }
-
     /// Starts the process; with an injection, under our own eyes.
     pub(super) fn start(&self, injection: Option<&Injection>) -> Result<FaultsProcess> {
-        let words = self.command();
+        let config = self.dir.join("inrush.yaml");
+        let ours = run_command(&self.binary, &config, &self.dir);
         let report = self.dir.join("injected.json");
         let mut command = match injection {
-            None => {
-                let mut command = Command::new(&words[0]);
-                command.args(&words[1..]);
-                command
-            }
+            None => ours,
             Some(injection) => {
                 let mut command = Command::new(std::env::current_exe()?);
                 command.arg("injected").arg("--root");
@@ -63,13 +55,13 @@ impl SeriesSettings {
                 command
                     .arg("--injection")
                     .arg(serde_json::to_string(injection)?);
-                command.arg("--report").arg(&report).arg("--").args(&words);
+                command.arg("--report").arg(&report).arg("--");
+                command.arg(ours.get_program()).args(ours.get_args());
+                command.current_dir(&self.dir);
                 command
             }
         };
-        command
-            .current_dir(&self.dir)
-            .env("INRUSH_FAULTS_KEY", "hush");
+        command.env("INRUSH_FAULTS_KEY", "hush");
         let mut served = ChildProcess::start("inrush", &mut command)?;
         let pid = match injection {
             None => served.pid().to_string(),
@@ -101,7 +93,7 @@ impl FaultsProcess {
         loop {
             match self.served.line() {
                 Ok(line) => {
-                    let ready = line.trim() == "inrush: ready";
+                    let ready = is_ready(&line);
                     self.said.push(line);
                     if ready {
                         return Ok(());

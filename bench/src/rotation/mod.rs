@@ -46,7 +46,7 @@ pub(crate) use scheme::RotationScheme;
 use subject::TailSetup;
 pub(crate) use subject::{TailPlaces, TailProduct};
 
-/// How to run it.
+/// Settings of a run.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RotationArgs {
     /// Ways of rotation; all of them if none is named
@@ -82,6 +82,9 @@ pub(crate) struct RotationArgs {
     /// Seconds for which it is down then
     #[arg(long, default_value = "0..0.5", value_parser = span)]
     down: SecondSpan,
+    /// Seconds without an arrival, once all is written, after which missing lines are lost
+    #[arg(long, default_value_t = 15)]
+    still: u64,
     /// Form of the lines; that of those who rotate in this way if not given
     #[arg(long)]
     format: Option<LogFormat>,
@@ -167,7 +170,7 @@ impl RotationArgs {
         )
     }
 
-    /// How the collector is started.
+    /// Command and configuration that start the collector.
     fn setup(&self) -> Result<TailSetup> {
         let setup = match &self.command {
             Some(command) => {

@@ -29,9 +29,6 @@ pub(crate) const PORTS: Range<u16> = 12_000..31_000;
 /// Time after its start in which a collector may not yet have opened a file.
 const START_GRACE: Duration = Duration::from_secs(1);
 
-/// Time for which nothing may arrive before what is missing counts as lost.
-const STILL_MAX: Duration = Duration::from_secs(15);
-
 /// Time after the last line in which one may come twice.
 const TWICE_MAX: Duration = Duration::from_secs(1);
 
@@ -197,6 +194,7 @@ impl<'a> RotationRig<'a> {
 
     /// Waits until all has arrived, or nothing arrives any more.
     fn drain(&mut self, life: &mut CollectorLife, written: u64) -> Result<()> {
+        let still_max = Duration::from_secs(self.args.still);
         let (mut last, mut moved) = (0, Instant::now());
         loop {
             self.look(life)?;
@@ -205,7 +203,7 @@ impl<'a> RotationRig<'a> {
                 (last, moved) = (arrived, Instant::now());
             }
             let still = moved.elapsed();
-            if still > STILL_MAX || (arrived >= written && still > TWICE_MAX) {
+            if still > still_max || (arrived >= written && still > TWICE_MAX) {
                 return Ok(());
             }
             wait(LOOK);

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use inrush_harness::child::ChildProcess;
-use inrush_harness::subject::{HecForwarder, write_config};
+use inrush_harness::subject::{HecForwarder, READY_LINE, RUN_WORDS, write_config};
 use serde::{Deserialize, Serialize};
 
 use super::format::LogFormat;
@@ -26,7 +26,7 @@ pub(crate) enum TailProduct {
     Bare,
 }
 
-/// How a collector is started.
+/// Command and configuration that start a collector.
 #[derive(Clone, Debug)]
 pub(crate) struct TailSetup {
     /// Program and words; `@CONFIG@` is the configuration, and the names of [`TailPlaces`] are
@@ -39,7 +39,7 @@ pub(crate) struct TailSetup {
     ends_with_stdin: bool,
 }
 
-/// Where a collector finds what it needs.
+/// Paths and addresses that a collector needs.
 #[derive(Clone, Debug)]
 pub(crate) struct TailPlaces {
     /// Folder of its own.
@@ -59,7 +59,7 @@ impl TailProduct {
             .map_or(String::new(), |value| value.get_name().to_owned())
     }
 
-    /// How it is started; `inrush` is its program.
+    /// Command and configuration of it; `inrush` is the program of Inrush.
     pub(crate) fn setup(self, inrush: &Path) -> Result<TailSetup> {
         let peer = |peer: HecForwarder, option: &str, template: &str| {
             let program = peer.program().with_context(|| peer.missing())?;
@@ -69,9 +69,10 @@ impl TailProduct {
         match self {
             Self::Inrush => {
                 let program = inrush.display().to_string();
-                let words = [&program, "run", "-c", "@CONFIG@"];
+                let [run, config] = RUN_WORDS;
+                let words = [&program, run, config, "@CONFIG@"];
                 let template = include_str!("../../inrush/files.yaml");
-                Ok(TailSetup::new(&words, template, Some("inrush: ready")))
+                Ok(TailSetup::new(&words, template, Some(READY_LINE)))
             }
             Self::Otel => {
                 let template = include_str!("../../peers/otel-files.yaml");

@@ -28,6 +28,24 @@ use crate::sender::Wire;
 /// The most that an orderly stop may take.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
+/// Line by which the product says that it listens everywhere.
+pub const READY_LINE: &str = "inrush: ready";
+
+/// Words between the program and its configuration.
+pub const RUN_WORDS: [&str; 2] = ["run", "-c"];
+
+/// The command that runs the product with a configuration, in the folder `dir`.
+pub fn run_command(binary: &Path, config: &Path, dir: &Path) -> Command {
+    let mut command = Command::new(binary);
+    command.args(RUN_WORDS).arg(config).current_dir(dir);
+    command
+}
+
+/// True if a line says that the product listens everywhere.
+pub fn is_ready(line: &str) -> bool {
+    line.trim() == READY_LINE
+}
+
 /// A running `inrush`.
 pub struct Inrush {
     process: ChildProcess,
@@ -61,13 +79,13 @@ impl Inrush {
 
     /// The same by a command that runs it.
     pub fn start_by(mut command: Command, config: Option<&Path>, data_dir: &Path) -> Result<Self> {
-        command.arg("run").current_dir(data_dir);
+        command.current_dir(data_dir);
         match config {
-            Some(file) => command.arg("-c").arg(file),
-            None => command.arg("--data-dir").arg(data_dir),
+            Some(file) => command.args(RUN_WORDS).arg(file),
+            None => command.args(["run", "--data-dir"]).arg(data_dir),
         };
         let mut process = ChildProcess::start("inrush", &mut command)?;
-        let lines = process.lines_until(|line| line.trim() == "inrush: ready")?;
+        let lines = process.lines_until(is_ready)?;
         let listening = |scheme: &str| {
             let prefix = format!("inrush: listening on {scheme}://");
             let rest = lines.iter().find_map(|line| line.strip_prefix(&prefix))?;

@@ -19,7 +19,8 @@ use crate::sender::Wire;
 
 pub use bare::{BareRelay, BareTcp, BareUdp, SinkProcess};
 pub use hec_peer::{HecForwarder, HecPeer};
-pub use inrush::{AcceptedSubject, Inrush, User, default_binary, ledger_at};
+pub use inrush::{AcceptedSubject, Inrush, READY_LINE, RUN_WORDS, User};
+pub use inrush::{default_binary, is_ready, ledger_at, run_command};
 pub use opensearch::{OpenSearch, recorded};
 pub use rsyslog::Rsyslog;
 pub use syslog_ng::SyslogNg;
