@@ -34,7 +34,7 @@ pub struct ClassInfo {
     /// Vendor and product that its source says to send its events, until rules were asked about
     /// them. It is not kept on disk.
     pub hint: Option<(String, String)>,
-    /// What those say who own the sender. It is not kept on disk.
+    /// Names that the sender's owners chose. They are not kept on disk.
     pub owner: Option<Arc<OwnerNames>>,
 }
 

@@ -92,7 +92,7 @@ pub struct DeskOptions {
     pub store: Option<Arc<MetadataStore>>,
     /// Folder of docker's containers, if they are wanted.
     pub docker: Option<PathBuf>,
-    /// What the configuration says about annotations; destinations and products are not asked.
+    /// Settings of the configuration for annotations; destinations and products are not asked.
     pub settings: AnnotationSettings,
     /// Fields of events.
     pub fields: FieldSettings,
@@ -186,7 +186,7 @@ impl WorkloadDesk {
         self.options.store.as_ref().map(|store| store.node())
     }
 
-    /// What the configuration says about annotations, with the destinations of this moment.
+    /// Settings of the configuration for annotations, with the destinations of this moment.
     fn settings(&self) -> AnnotationSettings {
         AnnotationSettings {
             destinations: Some((self.options.destinations)()),
@@ -387,7 +387,7 @@ impl WorkloadDesk {
         })
     }
 
-    /// What docker says of a container, in the file beside its log.
+    /// Metadata of a container by docker, in the file beside its log.
     fn ask_docker(
         &self,
         path: &str,
@@ -461,7 +461,7 @@ impl WorkloadDesk {
     }
 }
 
-/// What is known of a file in a volume that no annotation names any more.
+/// Knowledge of a file in a volume that no annotation names any more.
 fn without_volume(store: &MetadataStore, known: &WorkloadAnswer) -> WorkloadAnswer {
     let AnswerBasis::Volume(metadata) = &known.basis else {
         return known.clone();

@@ -1,4 +1,4 @@
-//! What is known of the container of a log, and when it changes.
+//! Knowledge of the container of a log, and notices of its changes.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Instant;

@@ -351,7 +351,7 @@ impl MigrationDraft {
         }
     }
 
-    /// What is to be done by hand.
+    /// Steps that are left to be done by hand.
     fn notes(&self) -> Vec<MigrationNote> {
         let todo = |fate: SettingFate| fate >= SettingFate::Missing;
         let named = self.verdicts.iter().filter(|verdict| todo(verdict.fate));

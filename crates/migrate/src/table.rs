@@ -4,7 +4,7 @@ use crate::draft::{DraftEntry, MigrationDraft, SettingFate};
 use crate::foreign::{ForeignSection, ForeignSetting, is_yes};
 use crate::yaml::{quoted, referring};
 
-/// What becomes of a setting of a key.
+/// Fate of a setting of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyRule {
     /// A text, as this option.

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use crate::{Source, SourceServices, WorkerSizes};
 
 /// Longest wait of a test for an event or a state; a test that passes ends it much earlier.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `is_so` returns true.
 pub(crate) fn wait_for(mut is_so: impl FnMut() -> bool) {

@@ -63,7 +63,7 @@ pub(crate) enum FileTrouble {
         /// Time at which it was late first.
         since: Timestamp,
     },
-    /// What the kernel would watch if its limit were higher.
+    /// Files that the kernel would watch if its limit were higher.
     Polled(PollingCause),
 }
 
@@ -156,7 +156,7 @@ impl FileTrend {
         self.rotated_away.get(source).copied().unwrap_or(0)
     }
 
-    /// What was wrong at the last sample, with the source.
+    /// Faults at the last sample, with their source.
     pub(crate) fn troubles(&self) -> &[(String, FileTrouble)] {
         &self.troubles
     }

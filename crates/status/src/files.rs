@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use inrush_event::Timestamp;
 use inrush_source::Source;
+use inrush_source::workloads::WorkloadState;
 use serde::Serialize;
 
 pub use inrush_source::listing::FileListing;
@@ -35,6 +36,9 @@ pub struct SourceFiles {
     /// Its files.
     #[serde(flatten)]
     pub listing: FileListing,
+    /// Containers whose logs it reads; none of a source without metadata of containers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub workloads: Vec<WorkloadState>,
 }
 
 /// The files of these sources.
@@ -43,6 +47,7 @@ pub(crate) fn list(sources: &[Arc<dyn Source>]) -> FileList {
         Some(SourceFiles {
             source: source.ingest().name.clone(),
             listing: source.files(FILES_LISTED)?,
+            workloads: source.workloads(),
         })
     };
     FileList {

@@ -150,6 +150,12 @@ fn metric(inrush: &Inrush, name: &str) -> u64 {
     value.parse::<f64>().unwrap() as u64
 }
 
+/// The listing of the first source that reads files.
+fn listing(inrush: &Inrush) -> Value {
+    let answer = inrush.http("GET", "/api/v1/files").body;
+    serde_json::from_str::<Value>(&answer).unwrap()["sources"][0].take()
+}
+
 fn filtered(inrush: &Inrush, rule: &str) -> u64 {
     let ledger = inrush.ledger();
     ledger.filtered.get(rule).copied().unwrap_or(0)
@@ -196,6 +202,10 @@ fn events_wait_for_metadata_that_come_late() {
     let inrush = start(&api, "metadata_wait: 1h");
     write(&inrush, "a", &cri("stdout", "early"));
     api.wait_for_watch("pods");
+    eventually("a listed file that waits", || {
+        let listing = listing(&inrush);
+        (listing["files"][0]["state"] == "waiting_for_metadata").then_some(())
+    });
     api.push(
         "pods",
         2,
@@ -508,6 +518,11 @@ fn every_annotation_acts() {
     let is_said = |line: &&str| line.contains("annotation ignored") && line.contains("\"wrong\"");
     let line = log.lines().find(is_said).unwrap_or_default();
     assert!(line.contains("problems=4"), "{line}");
+    // The page has them beside the pod.
+    let listing = listing(&inrush);
+    let workloads = listing["workloads"].as_array().unwrap();
+    let wrong = workloads.iter().find(|one| one["pod"] == "wrong").unwrap();
+    assert_eq!(wrong["problems"].as_array().unwrap().len(), 4, "{wrong}");
 }
 
 #[test]
@@ -611,7 +626,7 @@ fn files_in_volumes_that_annotations_name_are_read() {
     eventually("the file is closed", open);
 }
 
-/// What docker says of a container, and a line of its log.
+/// Metadata of a container by docker, and a line of its log.
 fn docker(inrush: &Inrush, id: &str, labels: &Value, text: &str) {
     let folder = inrush.path(&format!("docker/containers/{id}"));
     fs::create_dir_all(&folder).unwrap();

@@ -9,8 +9,9 @@ use crate::{crates, finding, none, root};
 /// Lines of code of a room, without tests, comments and blank lines.
 const ROOM_LINES_MAX: usize = 10_000;
 
-/// Rooms that have more, and how many they have: to be lowered with each line that leaves.
-const LARGER: &[(&str, usize)] = &[];
+/// Rooms that have more, and how many they have: to be lowered with each line that leaves. `source`
+/// has four folders more since issue 29; its reader of rotated logs becomes a room below it.
+const LARGER: &[(&str, usize)] = &[("source", 11_656)];
 
 /// The order of a room's modules, and the imports that still lead upward.
 #[derive(Default)]

@@ -26,7 +26,7 @@ pub(super) struct StandIn {
     pub(super) problems: Vec<String>,
     /// What a reload finds under `admin`.
     pub(super) options: Mutex<AdminOptions>,
-    /// What a reload finds under `health`.
+    /// The section `health` as a reload finds it.
     pub(super) health: Mutex<Option<HealthOptions>>,
     /// Answers of [`Admin::verdict`] so far.
     pub(super) verdicts: Arc<AtomicI64>,
@@ -118,6 +118,7 @@ impl Admin for StandIn {
             sources: vec![SourceFiles {
                 source: "pods".into(),
                 listing,
+                workloads: Vec::new(),
             }],
         }
     }

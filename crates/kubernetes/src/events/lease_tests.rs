@@ -48,7 +48,7 @@ impl ModelServer {
     }
 }
 
-/// What the network and the host do to one action.
+/// Effects of network and host on one action.
 #[derive(Clone, Copy, Debug)]
 struct Fate {
     to_server_ms: u64,

@@ -45,7 +45,7 @@ pub(super) struct LineParsers {
     multiline: BTreeMap<String, MultilineRules>,
 }
 
-/// How a parser came over: what the note says of it.
+/// Fate of a parser, as the note tells it.
 pub(super) type JoinOutcome = Result<&'static str, &'static str>;
 
 impl LineParsers {

@@ -99,6 +99,7 @@ pub(super) struct LogRow {
     /// 0 for a live log, [`WATCHED`], or the code of a reason of polling.
     attention: AtomicU8,
     is_held: AtomicBool,
+    is_waiting: AtomicBool,
     is_failing: AtomicBool,
     /// True on a network file system: then the reader says the length.
     is_remote: bool,
@@ -118,6 +119,7 @@ impl LogRow {
             caught_up_ms: AtomicI64::new(ms(now)),
             attention: AtomicU8::new(0),
             is_held: AtomicBool::new(false),
+            is_waiting: AtomicBool::new(false),
             is_failing: AtomicBool::new(false),
             is_remote: FileSystemKind::of(file.as_file()).is_ok_and(FileSystemKind::needs_polling),
             length: AtomicU64::new(position),
@@ -170,6 +172,11 @@ impl LogRow {
         for (sum, more) in self.losses[1..].iter().zip(costs) {
             sum.add(more);
         }
+    }
+
+    /// Its lines wait for the metadata of their pod, or not any more.
+    pub(super) fn waits(&self, does: bool) {
+        self.is_waiting.store(does, Relaxed);
     }
 
     fn caught_up(&self, now: Timestamp) {
@@ -242,6 +249,7 @@ impl LogRow {
     fn state(&self) -> ListedState {
         match self.attention.load(Relaxed) {
             _ if self.is_failing.load(Relaxed) => ListedState::Failed,
+            _ if self.is_waiting.load(Relaxed) => ListedState::WaitingForMetadata,
             _ if self.is_held.load(Relaxed) => ListedState::Held,
             0 => ListedState::Live,
             WATCHED => ListedState::Watched,

@@ -59,7 +59,7 @@ struct KnownLog {
     is_chained: bool,
     /// Its generations, the oldest first.
     files: Vec<InodeKey>,
-    /// What is known of its container, if it is one's.
+    /// Knowledge of its container, if it is one's.
     workload: Option<WorkloadAnswer>,
     /// Time until which it waits for that.
     held_until: Option<Instant>,

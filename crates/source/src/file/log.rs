@@ -371,6 +371,11 @@ impl TailedLog {
         writer.give_up(&self.origin, &mut self.buffer, now);
     }
 
+    /// Its row of the listing.
+    pub(super) fn row(&self) -> &LogRow {
+        &self.row
+    }
+
     /// The path of the log, for people.
     pub(super) fn path(&self) -> &str {
         path_of(&self.origin)

@@ -312,7 +312,9 @@ impl LogReader {
             return TurnEnd::Idle;
         };
         let held = log.buffer.decoder.form().held_until;
-        if let Some(until) = held.filter(|until| *until > now.instant) {
+        let held = held.filter(|until| *until > now.instant);
+        log.row().waits(held.is_some());
+        if let Some(until) = held {
             return TurnEnd::At(until);
         }
         let turn = log.turn(&mut self.writer, &self.counts, self.hold, now);

@@ -2,18 +2,21 @@
 
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::time::Instant;
 
-use inrush_event::{ByteSize, Timestamp};
+use inrush_event::Timestamp;
 use inrush_transport::files::tail_file::{AllowedRoots, TailFile};
 use inrush_transport::files::watch::WatchRefusal;
 
 use super::*;
 use crate::file::board::LogBoard;
+use crate::harness_tests::PATIENCE;
 use crate::listing::{FileListing, ListedFile, ListedState, PollReason};
 
 impl TestSource {
     fn listing(&self, most: usize) -> FileListing {
-        self.running.as_ref().unwrap().files(most).unwrap()
+        self.running.as_ref().unwrap().0.files(most).unwrap()
     }
 
     /// The listing, once its only file is as it should be.
@@ -78,7 +81,7 @@ fn a_listing_tells_the_lag_while_the_reader_waits_for_the_queue() {
             now = source.listing(1).files[0].position;
             std::thread::yield_now();
         }
-        if now == before && source.log.blocked_since().is_some() {
+        if now == before && source.harness.log.blocked_since().is_some() {
             break source.listing(1).files[0].clone();
         }
         before = now;
