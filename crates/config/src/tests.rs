@@ -181,10 +181,10 @@ fn unknown_keys_and_types_name_the_nearest() {
         "sources:\n  a: { type: sylog }\n  b: { listen: [] }\n  c: 5\n  d d: {type: kafka}\ndestinations: { n: { type: blackhole } }",
         &[
             "2:14: unknown type `sylog` of `a`; did you mean `syslog`?",
-            "3:3: `b`: `type` is missing; it is `syslog`, `splunk_hec`, `file` or `journald`",
-            "4:6: `c` is `5`; give a mapping with a `type`: `syslog`, `splunk_hec`, `file` or `journald`",
+            "3:3: `b`: `type` is missing; it is `syslog`, `splunk_hec`, `file`, `journald` or `kubernetes_events`",
+            "4:6: `c` is `5`; give a mapping with a `type`: `syslog`, `splunk_hec`, `file`, `journald` or `kubernetes_events`",
             "5:3: `d d` cannot be a name; take up to 64 letters, digits, `_`, `-` and `.`, beginning with a letter or digit",
-            "5:15: unknown type `kafka` of `d d`; there are `syslog`, `splunk_hec`, `file` and `journald`",
+            "5:15: unknown type `kafka` of `d d`; there are `syslog`, `splunk_hec`, `file`, `journald` and `kubernetes_events`",
         ],
     );
     finds(

@@ -85,15 +85,16 @@ impl HealthDoor {
             return Ok(());
         };
         // Two addresses of one port may overlap, as 0.0.0.0 and 127.0.0.1 do.
-        let overlapping = before.filter(|before| before.port() == wanted.port());
+        let bound = open.as_ref().map(|open| open.address);
+        let overlapping = bound.filter(|bound| bound.port() == wanted.port());
         if overlapping.is_some() {
             *open = None;
         }
         match self.listen(wanted) {
             Ok(listener) => *open = Some(listener),
             Err(error) => {
-                if let Some(before) = overlapping {
-                    *open = self.listen(before).ok();
+                if let Some(bound) = overlapping {
+                    *open = self.listen(bound).ok();
                 }
                 return Err((wanted, error));
             }
