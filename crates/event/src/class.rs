@@ -38,8 +38,8 @@ pub struct ClassInfo {
     pub owner: Option<Arc<OwnerNames>>,
 }
 
-/// What those who own the sender of events say of them, such as by annotations of a pod: it holds
-/// whatever rules find. An absent value is decided elsewhere.
+/// Names that the owners of a sender chose for its events, such as by annotations of a pod. They
+/// hold whatever rules find; an absent one is decided elsewhere.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OwnerNames {
     /// The index that the events go to.

@@ -21,7 +21,7 @@ use crate::path::{container_log_link, docker_log_path, pod_log_path};
 use crate::store::{MetadataLookup, MetadataStore, PodMetadata};
 use crate::volumes::{VolumeFiles, VolumePlaces};
 
-/// What docker says of a container lies beside its log under this name.
+/// Name of docker's file with the metadata of a container, beside its log.
 const DOCKER_CONFIG: &str = "config.v2.json";
 
 /// Both streams of a container, in the order of policies.

@@ -134,7 +134,7 @@ struct EventTaker<'t, 'f> {
 struct TakenText<'a> {
     /// The text.
     bytes: &'a [u8],
-    /// Where it stands in what was read; `None`: it does not stand there as a whole.
+    /// Its place in what was read; `None`: it does not stand there as a whole.
     span: Option<Span>,
     anomalies: Anomalies,
     /// A number of the event that is the same whenever it is read.

@@ -135,7 +135,7 @@ fn docker_root_default() -> PathBuf {
 }
 
 impl KubernetesOptions {
-    /// What they say about annotations. Names of destinations are checked by those who know them.
+    /// Settings for annotations. Names of destinations are checked by those who know them.
     pub(in super::super) fn settings(&self) -> AnnotationSettings {
         let compatibility = self.compatibility.iter();
         AnnotationSettings {
