@@ -108,6 +108,9 @@ fn pieces_of_a_container_are_one_event_also_across_its_files() {
     let events = inrush.collected(3);
     assert_eq!(field(&events, "message"), ["x", "abcdef", "next"]);
     assert_eq!(events[1]["sourcetype"], "kube:container:nginx");
+    let fields = serde_json::json!({"k8s.namespace.name": "shop", "k8s.pod.name": "web-7f9",
+        "k8s.pod.uid": "1b2c", "k8s.container.name": "nginx", "log.iostream": "stdout"});
+    assert_eq!(events[1]["fields"], fields);
     let time = events[1]["time"].to_string();
     assert!(time.contains("2026-11-28T09:00:00"), "{time}");
 }

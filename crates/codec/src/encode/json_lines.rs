@@ -15,7 +15,8 @@ use super::{json_escape, push_base64};
 /// `host` (the sender's address where none was sent), `source`, `event_source` (the one that a
 /// client of an HTTP Event Collector gave), `sourcetype`, `index`, `vendor`, `product`,
 /// `class`, `app`, `proc_id`, `msg_id`, `facility`, `severity` (keywords), `sdata`, `fields`
-/// (of an event of an HTTP Event Collector, as they were written), `message`, `raw`, `sender`,
+/// (of an event of an HTTP Event Collector, as they were written; of a line of a container, those
+/// of its pod and stream), `message`, `raw`, `sender`,
 /// `protocol`, `tls_client` (the name in the client's certificate, which was verified),
 /// `format`, `anomalies` (a list of names), `raw_base64` (the record as it was received, where
 /// it is not UTF-8).
@@ -101,6 +102,9 @@ fn push_header(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
         true => push_fields(batch.get(record.sdata), out),
         false => push_text(out, b",\"sdata\":\"", batch.get(record.sdata)),
     }
+    if let Some(Origin::File(_)) = batch.origin(record) {
+        push_class_fields(batch, record, out);
+    }
     push_text(out, b",\"message\":\"", batch.get(record.message));
 }
 
@@ -109,6 +113,24 @@ fn push_fields(fields: &[u8], out: &mut Vec<u8>) {
     if !fields.is_empty() {
         out.extend_from_slice(b",\"fields\":");
         out.extend_from_slice(String::from_utf8_lossy(fields).as_bytes());
+    }
+}
+
+/// Appends the indexed fields that all lines of a log have in common.
+fn push_class_fields(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
+    let fields = batch.class(record).map_or(&[][..], |class| &class.fields);
+    for (number, (name, value)) in fields.iter().enumerate() {
+        out.extend_from_slice(match number {
+            0 => b",\"fields\":{\"",
+            _ => b",\"",
+        });
+        json_escape(name.as_bytes(), out);
+        out.extend_from_slice(b"\":\"");
+        json_escape(value.as_bytes(), out);
+        out.push(b'"');
+    }
+    if !fields.is_empty() {
+        out.push(b'}');
     }
 }
 
