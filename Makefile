@@ -39,7 +39,7 @@ test: tools web $(TARGET_DIR)/tools/python
 	$(CARGO) build --locked --package inrush --bin inrush
 	ulimit -n "$$(ulimit -Hn)"; $(CARGO) test --locked --workspace
 
-## test-peers: real clients and servers of HEC (OTel, Docker, ...) against the binary; RECORD=1 keeps requests
+## test-peers: other people's programs (OTel, Docker, logrotate, ...) against the binary; RECORD=1 keeps requests
 test-peers: tools web $(TARGET_DIR)/tools/python
 	dist/install-tools peers $(TARGET_DIR)/tools/peers
 	$(CARGO) build --locked --package inrush --bin inrush

@@ -1,5 +1,5 @@
 //! Programs that others wrote, against the built binary: clients of HEC and a load balancer before
-//! it, a server behind.
+//! it, a server behind, and those that write or rotate the files that it reads.
 //!
 //! `make test-peers` installs them below `target/tools/peers` and runs these tests; `cargo test`
 //! leaves them out. A program that could not be had is said, and its test skipped. Clients send
@@ -8,9 +8,12 @@
 //! `blackbox::hec_clients`.
 #![allow(clippy::unwrap_used)]
 
+mod arrivals;
 mod camel;
+mod collector;
 mod docker;
 mod haproxy;
+mod logrotate;
 mod npm;
 mod otel;
 mod syslog_ng;
@@ -20,21 +23,32 @@ use std::path::{Path, PathBuf};
 
 use inrush_tests::peer_tool;
 
-/// A program of a Debian package: unpacked by `make test-peers`, else that of the system.
-fn debian_tool(path: &str) -> Option<PathBuf> {
+/// A program of a Debian package that `make test-peers` has unpacked into this folder, else that
+/// of the system.
+fn unpacked(folder: &str, path: &str) -> Option<PathBuf> {
     let name = Path::new(path).file_name().unwrap().to_str().unwrap();
-    peer_tool(&format!("debian/{path}")).or_else(|| inrush_tests::tool(name))
+    peer_tool(&format!("{folder}/{path}")).or_else(|| inrush_tests::tool(name))
 }
 
-/// `LD_LIBRARY_PATH` for such a program.
-fn debian_libraries() -> OsString {
-    let folders = [
+/// [`unpacked`] into the folder of most programs.
+fn debian_tool(path: &str) -> Option<PathBuf> {
+    unpacked("debian", path)
+}
+
+/// `LD_LIBRARY_PATH` for a program of this folder.
+fn libraries(folder: &str) -> OsString {
+    let paths = [
         "usr/lib/syslog-ng",
         "usr/lib/x86_64-linux-gnu",
         "lib/x86_64-linux-gnu",
         "usr/lib/aarch64-linux-gnu",
         "lib/aarch64-linux-gnu",
     ];
-    let folders = folders.map(|folder| format!("debian/{folder}"));
-    std::env::join_paths(folders.iter().filter_map(|folder| peer_tool(folder))).unwrap()
+    let paths = paths.map(|path| format!("{folder}/{path}"));
+    std::env::join_paths(paths.iter().filter_map(|path| peer_tool(path))).unwrap()
+}
+
+/// [`libraries`] of most programs.
+fn debian_libraries() -> OsString {
+    libraries("debian")
 }
