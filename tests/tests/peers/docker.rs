@@ -8,14 +8,14 @@ use inrush_tests::*;
 use crate::{debian_libraries, debian_tool};
 
 /// A daemon of its own, without a network, on a host that is named `h1`.
-struct Docker {
+pub(crate) struct Docker {
     _daemon: Daemon,
     client: PathBuf,
     dir: PathBuf,
 }
 
 /// `PATH` with the programs that the daemon starts.
-fn path_variable() -> std::ffi::OsString {
+pub(crate) fn path_variable() -> std::ffi::OsString {
     let own = ["usr/bin", "usr/sbin"].map(|folder| peer_tool(&format!("debian/{folder}")));
     let path = std::env::var_os("PATH").unwrap();
     let folders = own
@@ -26,6 +26,27 @@ fn path_variable() -> std::ffi::OsString {
 }
 
 impl Docker {
+    /// A daemon with the image `busybox:1`; `None`, and a word about it, where it cannot be had.
+    pub(crate) fn start_with_image(dir: &Path) -> Option<Self> {
+        if !is_root() {
+            eprintln!("SKIPPED: Docker: only root may start a daemon");
+            return None;
+        }
+        let needed = [
+            "usr/sbin/dockerd",
+            "usr/bin/containerd",
+            "usr/bin/docker",
+            "bin/busybox",
+        ];
+        if let Some(missing) = needed.iter().find(|path| debian_tool(path).is_none()) {
+            eprintln!("SKIPPED: Docker: apt-get did not fetch {missing}");
+            return None;
+        }
+        let docker = Self::start(dir);
+        docker.make_image(&debian_tool("bin/busybox").unwrap());
+        Some(docker)
+    }
+
     fn start(dir: &Path) -> Self {
         let mut command = Command::new("unshare");
         // The driver calls the host by its name.
@@ -56,7 +77,8 @@ impl Docker {
         }
     }
 
-    fn client(&self, arguments: &[&str]) -> Command {
+    /// A command of its client.
+    pub(crate) fn client(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.client);
         command
             .arg("-H")
@@ -83,23 +105,12 @@ impl Docker {
 #[test]
 #[ignore = "foreign program: make test-peers"]
 fn the_log_driver_of_docker_is_served() {
-    if !is_root() {
-        skip!("Docker: only root may start a daemon");
-    }
-    let needed = [
-        "usr/sbin/dockerd",
-        "usr/bin/containerd",
-        "usr/bin/docker",
-        "bin/busybox",
-    ];
-    if let Some(missing) = needed.iter().find(|path| debian_tool(path).is_none()) {
-        skip!("Docker: apt-get did not fetch {missing}");
-    }
     let peer = HecPeer::start();
     let dir = peer.inrush().path("docker");
     std::fs::create_dir(&dir).unwrap();
-    let docker = Docker::start(&dir);
-    docker.make_image(&debian_tool("bin/busybox").unwrap());
+    let Some(docker) = Docker::start_with_image(&dir) else {
+        return;
+    };
     let options = [
         format!("splunk-url=http://127.0.0.1:{}", peer.port()),
         format!("splunk-token={HEC_TOKEN}"),

@@ -12,10 +12,12 @@ mod arrivals;
 mod camel;
 mod collector;
 mod docker;
+mod docker_files;
 mod haproxy;
 mod logrotate;
 mod npm;
 mod otel;
+mod streams;
 mod syslog_ng;
 
 use std::ffi::OsString;
