@@ -16,6 +16,7 @@ mod hec_peer;
 mod http;
 mod http2_client;
 mod inrush;
+mod journal;
 mod lines;
 mod network;
 mod pair;
@@ -39,6 +40,7 @@ pub use inrush::{Exit, Inrush, Options, binary};
 pub use inrush_testkit::{
     DEADLINE, Hec, HecRequest, Reply, Sticky, TcpBalancer, connect_proxy, eventually, raw_server,
 };
+pub use journal::Journal;
 pub use lines::{field, json_lines, sorted};
 pub use network::Network;
 pub use pair::{Arrived, EndedLoad, HecLoad, Pair};

@@ -14,6 +14,7 @@ mod collector;
 mod docker;
 mod docker_files;
 mod haproxy;
+mod journald;
 mod logrotate;
 mod npm;
 mod otel;
