@@ -12,7 +12,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_SECONDS ?= 20
 WEB_SOURCES := $(shell find web/src -type f) web/build.mjs web/package.json
 
-.PHONY: run release demo listening test test-manifests bench lint docs sim fuzz web web-check web-browser web-real test-peers tools help
+.PHONY: run release demo listening test test-manifests bench lint docs sim fuzz web web-check web-browser web-real test-peers test-kubernetes tools help
 
 ## run: build the release binary and start the built-in default (syslog on 5514, admin on 8686)
 run: tools web
@@ -45,6 +45,12 @@ test-peers: tools web $(TARGET_DIR)/tools/python
 	$(CARGO) build --locked --package inrush --bin inrush
 	INRUSH_RECORD=$(RECORD) $(CARGO) test --locked --package inrush-tests --test peers -- --ignored --nocapture
 	INRUSH_RECORD=$(RECORD) $(CARGO) test --locked --package inrush-tests --test blackbox hec_clients -- --nocapture
+
+## test-kubernetes: pods of a real kubelet, API server and containerd against the binary, as root
+test-kubernetes: tools web
+	dist/install-tools kubernetes $(TARGET_DIR)/tools/peers
+	$(CARGO) build --locked --package inrush --bin inrush
+	$(CARGO) test --locked --package inrush-tests --test peers kubernetes:: -- --ignored --nocapture
 
 # Another engine, to read what the store writes, an S3 service, to write to, and clients of Splunk.
 # Where PyPI cannot be reached their tests say so and skip themselves.

@@ -45,6 +45,7 @@ mod hostile;
 mod hosts;
 mod journald;
 mod kubernetes_events;
+mod kubernetes_recorded;
 mod lifecycle;
 mod load;
 mod memory;

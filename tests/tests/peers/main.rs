@@ -10,14 +10,18 @@
 
 mod arrivals;
 mod camel;
+mod cluster;
 mod collector;
 mod docker;
 mod docker_files;
 mod haproxy;
+mod images;
 mod journald;
+mod kubernetes;
 mod logrotate;
 mod npm;
 mod otel;
+mod rotations;
 mod streams;
 mod syslog_ng;
 

@@ -29,7 +29,7 @@ fn length(number: usize) -> usize {
 const STREAMS: [&str; 2] = ["stdout", "stderr"];
 
 /// Program of awk that writes the lines, with `w` (writer), `n` (lines) and `rest` (microseconds
-/// after each 20 lines).
+/// after each 20 lines; it needs a shell).
 pub(crate) const SCRIPT: &str = r#"BEGIN {
   x = "x"; while (length(x) < 200000) x = x x
   for (i = 0; i < n; i++) {
