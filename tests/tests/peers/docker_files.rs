@@ -14,7 +14,11 @@ use crate::streams::{SCRIPT, StreamAccount};
 /// Containers that write at once.
 const CONTAINERS: usize = 50;
 
-/// Lines of each: some 4.5 MB, as fast as the daemon takes them.
+/// Gives awk the shell by which it rests.
+const SHELL: &str =
+    "/busybox mkdir -p /bin; /busybox ln -s /busybox /bin/sh; exec /busybox awk \"$@\"";
+
+/// Lines of each: some 4.5 MB.
 const LINES: usize = 1_500;
 
 /// Number of the files that were rotated, and of the logs whose first file is deleted.
@@ -51,8 +55,9 @@ fn every_line_of_fifty_containers_comes_once_and_whole() {
         let mut run = docker.client(&["run", "-d", "--network", "none"]);
         run.args(["--log-driver", "json-file"]);
         run.args(["--log-opt", "max-size=1m", "--log-opt", "max-file=3"]);
-        run.args(["busybox:1", "/busybox", "awk", "-v", &format!("w={writer}")]);
-        run.args(["-v", &format!("n={LINES}"), "-v", "rest=0", SCRIPT]);
+        run.args(["busybox:1", "/busybox", "sh", "-c", SHELL, "sh"]);
+        run.args(["-v", &format!("w={writer}")]);
+        run.args(["-v", &format!("n={LINES}"), "-v", "rest=50000", SCRIPT]);
         ids.push(run_ok(&mut run).trim().to_owned());
     }
     let mut account = StreamAccount::of(inrush, CONTAINERS, LINES);
