@@ -1,5 +1,7 @@
 //! Lines of a file, in place: they end with LF and nothing else.
 //!
+//! Plain files, container logs and both encodings of them are split here and nowhere else.
+//!
 //! # What it guarantees
 //! * Every byte of a line is in its span, a CR, a NUL and what is no UTF-8 as well.
 //!   [`FrameDecoder`](crate::FrameDecoder) takes CR and NUL for framing, which a file is not.
@@ -41,7 +43,7 @@ impl LineEncoding {
     }
 
     /// Bytes of a unit; a line begins and ends between two.
-    const fn unit_bytes(self) -> usize {
+    pub const fn unit_bytes(self) -> usize {
         match self {
             Self::Bytes => 1,
             Self::Utf16Le | Self::Utf16Be => 2,
@@ -125,7 +127,7 @@ fn push_char(char: char, out: &mut Vec<u8>) {
 }
 
 /// The last border between characters of UTF-8 up to `at`; `at` itself where there is no UTF-8.
-pub(crate) fn character_border(bytes: &[u8], at: usize) -> usize {
+pub fn character_border(bytes: &[u8], at: usize) -> usize {
     const CHARACTER_BYTES_MAX: usize = 4;
     let is_inside = |at: &usize| matches!(bytes.get(*at), Some(0x80..=0xbf));
     let mut borders = (0..CHARACTER_BYTES_MAX).map_while(|back| at.checked_sub(back));
@@ -152,7 +154,7 @@ pub struct SplitLine {
 }
 
 /// Splits a file into lines.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LineSplitter {
     encoding: LineEncoding,
     line_bytes_max: usize,
@@ -173,14 +175,15 @@ impl LineSplitter {
     /// A splitter from the place where another one stopped; with `skipping` inside of a line that
     /// was cut.
     pub fn resume(encoding: LineEncoding, line_bytes_max: usize, skipping: bool) -> Self {
-        let unit = encoding.unit_bytes();
-        Self {
+        let mut splitter = Self {
             encoding,
-            line_bytes_max: (line_bytes_max / unit * unit).max(unit),
+            line_bytes_max: 0,
             skipping,
             searched: 0,
             cut_bytes: 0,
-        }
+        };
+        splitter.bound(line_bytes_max);
+        splitter
     }
 
     /// Takes all lines out of `arena[start..]` that have ended, and the start of one that is too
@@ -251,6 +254,23 @@ impl LineSplitter {
             self.line(arena, (at, arena.len()), arena.len(), true, &mut emit);
         }
         (self.skipping, self.searched) = (false, 0);
+    }
+
+    /// The encoding that it splits.
+    pub fn encoding(&self) -> LineEncoding {
+        self.encoding
+    }
+
+    /// Keeps as many bytes of a line from now on as a new splitter would.
+    pub fn bound(&mut self, line_bytes_max: usize) {
+        let unit = self.encoding.unit_bytes();
+        self.line_bytes_max = (line_bytes_max / unit * unit).max(unit);
+    }
+
+    /// Has the unfinished line begin at the next `start` that it is given, with `skipping` as in
+    /// [`LineSplitter::resume`]: its reader has taken what was there of it.
+    pub fn go_on(&mut self, skipping: bool) {
+        (self.skipping, self.searched) = (skipping, 0);
     }
 
     /// True if the bytes that come are the rest of a line that was cut.

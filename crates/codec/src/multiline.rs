@@ -4,7 +4,7 @@
 //! * An event is its lines, as they came, with one LF between two of them. Empty lines at its end
 //!   are left out; they alone make no event.
 //! * Each other line that was pushed is in exactly one event; nothing is cut.
-//! * An event has the time and the origin of its first line.
+//! * An event has the time and the origin of its first line, and the anomalies of all its lines.
 //! * An event of one line that ends at once is handed on without a copy.
 //!
 //! # States
@@ -22,8 +22,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use inrush_event::{ByteSize, Period, Timestamp};
-use regex::bytes::Regex;
+use inrush_event::{Anomalies, ByteSize, Period, Timestamp};
+use regex::bytes::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,9 @@ use crate::container::{JoinEnd, OpenLine};
 
 /// Bytes of a buffer that an idle joiner keeps for the next event, at most.
 const KEPT_BYTES_MAX: usize = 4096;
+
+/// Memory of a compiled expression, at most: annotations of a pod can have one.
+const EXPRESSION_BYTES_MAX: usize = 1 << 20;
 
 /// An event ends so many times the timeout after its first line, although lines still come.
 const AGE_FACTOR: u32 = 10;
@@ -84,7 +87,11 @@ impl MultilineOptions {
         let (Some((key, role, text)), None) = (given.next(), given.next()) else {
             return Err("give exactly one of `start`, `continue` and `end`".to_owned());
         };
-        let expression = Regex::new(text).map_err(|error| format!("`{key}`: {error}"))?;
+        let built = RegexBuilder::new(text)
+            .size_limit(EXPRESSION_BYTES_MAX)
+            .dfa_size_limit(EXPRESSION_BYTES_MAX)
+            .build();
+        let expression = built.map_err(|error| format!("`{key}`: {error}"))?;
         Ok(MultilineRule {
             role,
             expression,
@@ -115,6 +122,16 @@ pub struct MultilineRule {
 }
 
 impl MultilineRule {
+    /// True if an event that ended for this reason can be whole: before a pause, nothing else says
+    /// that its last line was the last one, unless a rule does.
+    pub const fn is_whole(&self, end: JoinEnd) -> bool {
+        match end {
+            JoinEnd::Complete => true,
+            JoinEnd::Age | JoinEnd::Ended => !matches!(self.role, LineRole::Last),
+            JoinEnd::Size | JoinEnd::Memory => false,
+        }
+    }
+
     /// True if a line begins an event, and if it ends the one that it is in.
     fn borders(&self, line: &[u8]) -> (bool, bool) {
         let matches = self.expression.is_match(line);
@@ -126,35 +143,58 @@ impl MultilineRule {
     }
 }
 
+/// Facts about a line beside its text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LineFacts {
+    /// Its time; [`Timestamp::NONE`] if it has none.
+    pub time: Timestamp,
+    /// Minutes east of UTC of the offset that the time was written with.
+    pub zone_minutes: i16,
+    /// Place that it was read from, in the caller's own form: the offset in the file, for example.
+    pub origin: u64,
+    /// What is odd about it.
+    pub anomalies: Anomalies,
+}
+
 /// An event of one or more lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MultilineEvent<'a> {
     /// Its text, without an LF at its end.
     pub text: &'a [u8],
-    /// Time of its first line.
-    pub time: Timestamp,
-    /// Origin of its first line.
-    pub origin: u64,
+    /// Those of its first line, with the anomalies of all.
+    pub facts: LineFacts,
     /// Number of its lines.
     pub lines: u32,
     /// Reason why it was handed on.
     pub end: JoinEnd,
+    /// True if it may have all its lines ([`MultilineRule::is_whole`]).
+    pub is_whole: bool,
+}
+
+/// The open event, but its text.
+#[derive(Clone, Copy, Debug)]
+struct OpenEventLines {
+    facts: LineFacts,
+    lines: u32,
+    since: Instant,
 }
 
 /// Puts the lines of one file, or of one stream of a container, together.
 #[derive(Debug)]
 pub struct MultilineJoiner {
     rule: Arc<MultilineRule>,
-    open: Option<OpenLine>,
+    bytes_max: usize,
+    open: Option<OpenEventLines>,
     /// The reader's clock when the last line came.
     last: Option<Instant>,
     text: Vec<u8>,
 }
 
 impl MultilineJoiner {
-    /// An idle joiner.
-    pub const fn new(rule: Arc<MultilineRule>) -> Self {
+    /// An idle joiner, whose events have at most the bytes of the rule, and at most `bytes_max`.
+    pub fn new(rule: Arc<MultilineRule>, bytes_max: usize) -> Self {
         Self {
+            bytes_max: rule.bytes_max.min(bytes_max),
             rule,
             open: None,
             last: None,
@@ -162,12 +202,17 @@ impl MultilineJoiner {
         }
     }
 
-    /// Takes the next line, without its LF, read at `now` from the caller's place `origin`, and
-    /// hands the events that end here to `emit`: two at most.
+    /// The rule.
+    pub fn rule(&self) -> &Arc<MultilineRule> {
+        &self.rule
+    }
+
+    /// Takes the next line, without its LF, read at `now`, and hands the events that end here to
+    /// `emit`: two at most.
     pub fn push(
         &mut self,
         line: &[u8],
-        (time, origin): (Timestamp, u64),
+        facts: LineFacts,
         now: Instant,
         mut emit: impl FnMut(MultilineEvent<'_>),
     ) {
@@ -175,45 +220,45 @@ impl MultilineJoiner {
         if begins {
             self.flush(JoinEnd::Complete, &mut emit);
         }
-        let bytes_max = self.rule.bytes_max;
+        let bytes_max = self.bytes_max;
         if self.text.len() + 1 + line.len() > bytes_max {
             self.flush(JoinEnd::Size, &mut emit);
         }
         let too_long = line.len() > bytes_max;
         if self.open.is_none() && (ends || too_long) {
             if !line.is_empty() {
+                let end = match too_long {
+                    true => JoinEnd::Size,
+                    false => JoinEnd::Complete,
+                };
                 emit(MultilineEvent {
                     text: line,
-                    time,
-                    origin,
+                    facts,
                     lines: 1,
-                    end: if too_long {
-                        JoinEnd::Size
-                    } else {
-                        JoinEnd::Complete
-                    },
+                    end,
+                    is_whole: self.rule.is_whole(end),
                 });
             }
             return;
         }
-        self.append(line, (time, origin), now);
+        self.append(line, facts, now);
         if ends {
             self.flush(JoinEnd::Complete, &mut emit);
         }
     }
 
-    fn append(&mut self, line: &[u8], (time, origin): (Timestamp, u64), now: Instant) {
+    fn append(&mut self, line: &[u8], facts: LineFacts, now: Instant) {
         match &mut self.open {
             Some(open) => {
-                open.pieces = open.pieces.saturating_add(1);
+                open.lines = open.lines.saturating_add(1);
+                open.facts.anomalies.insert(facts.anomalies);
                 self.text.push(b'\n');
             }
             None if line.is_empty() => return,
             None => {
-                self.open = Some(OpenLine {
-                    time,
-                    origin,
-                    pieces: 1,
+                self.open = Some(OpenEventLines {
+                    facts,
+                    lines: 1,
                     since: now,
                 });
             }
@@ -255,22 +300,35 @@ impl MultilineJoiner {
         let len = self.text.iter().rposition(is_text).map_or(0, |at| at + 1);
         let empty = (self.text.len() - len) as u32;
         self.text.truncate(len);
-        emit(MultilineEvent {
-            text: &self.text,
-            time: open.time,
-            origin: open.origin,
-            lines: open.pieces - empty.min(open.pieces - 1),
-            end,
-        });
+        // A line of nothing but LF, which came as escapes, is empty too.
+        if len > 0 {
+            emit(MultilineEvent {
+                text: &self.text,
+                facts: open.facts,
+                lines: open.lines - empty.min(open.lines - 1),
+                end,
+                is_whole: self.rule.is_whole(end),
+            });
+        }
         self.text.clear();
         if self.text.capacity() > KEPT_BYTES_MAX {
             self.text = Vec::new();
         }
     }
 
+    /// Ends an open event, because other rules hold from the next line on: it is handed to `emit`.
+    pub fn close(&mut self, emit: impl FnMut(MultilineEvent<'_>)) {
+        self.release(JoinEnd::Complete, emit);
+    }
+
     /// The open event: time and origin of its first line, and the number of its lines so far.
     pub fn open(&self) -> Option<OpenLine> {
-        self.open
+        self.open.map(|open| OpenLine {
+            time: open.facts.time,
+            origin: open.facts.origin,
+            pieces: open.lines,
+            since: open.since,
+        })
     }
 
     /// The reader's clock when the open event has waited long enough.

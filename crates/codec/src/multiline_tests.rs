@@ -9,9 +9,21 @@ use super::*;
 type EventSaid = (String, u64, u32, JoinEnd);
 
 fn said(event: MultilineEvent<'_>) -> EventSaid {
-    assert_eq!(event.time.0, event.origin as i64 * 10);
+    let LineFacts { time, origin, .. } = event.facts;
+    assert_eq!(time.0, origin as i64 * 10);
+    assert_eq!(event.facts.zone_minutes, origin as i16);
     let text = String::from_utf8(event.text.to_vec()).unwrap();
-    (text, event.origin, event.lines, event.end)
+    (text, origin, event.lines, event.end)
+}
+
+/// Facts about the line of that number.
+fn facts(number: u64) -> LineFacts {
+    LineFacts {
+        time: Timestamp(number as i64 * 10),
+        zone_minutes: number as i16,
+        origin: number,
+        anomalies: Anomalies::NONE,
+    }
 }
 
 fn options(key: &str, expression: &str, max: u64) -> MultilineOptions {
@@ -26,7 +38,8 @@ fn options(key: &str, expression: &str, max: u64) -> MultilineOptions {
 }
 
 fn joiner(key: &str, expression: &str, max: u64) -> MultilineJoiner {
-    MultilineJoiner::new(Arc::new(options(key, expression, max).rule().unwrap()))
+    let rule = options(key, expression, max).rule().unwrap();
+    MultilineJoiner::new(Arc::new(rule), usize::MAX)
 }
 
 /// Events of these lines, whose origins are their numbers, and of the end of the file.
@@ -34,8 +47,9 @@ fn events(mut joiner: MultilineJoiner, lines: &[&str]) -> Vec<EventSaid> {
     let mut found = Vec::new();
     let now = Instant::now();
     for (number, line) in lines.iter().enumerate() {
-        let first = (Timestamp(number as i64 * 10), number as u64);
-        joiner.push(line.as_bytes(), first, now, |event| found.push(said(event)));
+        joiner.push(line.as_bytes(), facts(number as u64), now, |event| {
+            found.push(said(event))
+        });
     }
     joiner.finish(|event| found.push(said(event)));
     assert_eq!((joiner.open(), joiner.memory_bytes()), (None, 0));
@@ -94,11 +108,9 @@ fn an_event_waits_for_its_next_line_and_not_for_ever() {
     let begin = Instant::now();
     let second = Duration::from_secs(1);
     let mut found = Vec::new();
-    let first = (Timestamp(0), 0);
+    let first = facts(0);
     joiner.push(b"E", first, begin, |_| panic!("not yet"));
-    joiner.push(b"a", (Timestamp(10), 1), begin + second, |_| {
-        panic!("not yet")
-    });
+    joiner.push(b"a", facts(1), begin + second, |_| panic!("not yet"));
     joiner.expire(begin + 2 * second, |_| panic!("not yet"));
     assert_eq!(joiner.due(), Some(begin + 3 * second));
     assert_eq!(
@@ -126,7 +138,7 @@ fn an_event_waits_for_its_next_line_and_not_for_ever() {
 #[test]
 fn a_line_alone_is_not_copied_and_a_large_buffer_is_not_kept() {
     let mut joiner = joiner("end", ";$", 100_000);
-    let (first, now) = ((Timestamp(0), 0), Instant::now());
+    let (first, now) = (facts(0), Instant::now());
     let line = b"alone;";
     joiner.push(line, first, now, |event| {
         assert!(std::ptr::eq(event.text, line));
@@ -208,8 +220,9 @@ proptest! {
         let (mut again, mut from) = (Vec::new(), restart.index(lines.len() + 1));
         let now = Instant::now();
         for (number, line) in lines[..from].iter().enumerate() {
-            let first = (Timestamp(number as i64 * 10), number as u64);
-            before.push(line.as_bytes(), first, now, |event| again.push(said(event)));
+            before.push(line.as_bytes(), facts(number as u64), now, |event| {
+                again.push(said(event));
+            });
         }
         if let Some(open) = before.open() {
             from = open.origin as usize;
@@ -219,4 +232,50 @@ proptest! {
         again.extend(rest.into_iter().map(|event| (event.0, event.1 + from, event.2, event.3)));
         prop_assert_eq!(again, found);
     }
+}
+
+#[test]
+fn an_event_has_what_is_odd_about_each_of_its_lines() {
+    let mut joiner = joiner("start", "^E", 1000);
+    let (now, mut found) = (Instant::now(), Vec::new());
+    for (number, line) in ["E a", " b", "E c", " d"].iter().enumerate() {
+        let mut facts = facts(number as u64);
+        if number == 1 {
+            facts.anomalies = Anomalies::OVERSIZE;
+        }
+        joiner.push(line.as_bytes(), facts, now, |event| {
+            found.push((event.facts.anomalies, event.facts.origin));
+        });
+    }
+    joiner.close(|event| {
+        assert_eq!(event.end, JoinEnd::Complete);
+        found.push((event.facts.anomalies, event.facts.origin));
+    });
+    assert_eq!(found, [(Anomalies::OVERSIZE, 0), (Anomalies::NONE, 2)]);
+    assert_eq!((joiner.open(), joiner.memory_bytes()), (None, 0));
+}
+
+#[test]
+fn the_reader_bounds_an_event_beside_its_rule() {
+    let rule = Arc::new(options("start", "^E", 1000).rule().unwrap());
+    let mut joiner = MultilineJoiner::new(rule, 7);
+    let mut found = Vec::new();
+    for (number, line) in ["E 1", " 12", " 3"].iter().enumerate() {
+        let facts = facts(number as u64);
+        joiner.push(line.as_bytes(), facts, Instant::now(), |event| {
+            found.push(said(event))
+        });
+    }
+    assert_eq!(found, [event("E 1\n 12", 0, 2, JoinEnd::Size)]);
+}
+
+#[test]
+fn a_pause_ends_an_event_whole_unless_its_rule_names_the_last_line() {
+    let ends = [JoinEnd::Age, JoinEnd::Ended, JoinEnd::Size, JoinEnd::Memory];
+    let whole = |key| ends.map(|end| options(key, "x", 9).rule().unwrap().is_whole(end));
+    assert_eq!(whole("start"), [true, true, false, false]);
+    assert_eq!(whole("continue"), [true, true, false, false]);
+    assert_eq!(whole("end"), [false; 4]);
+    let large = options("start", "(a{500}){500}", 9).rule().unwrap_err();
+    assert!(large.contains("size limit"), "{large}");
 }
