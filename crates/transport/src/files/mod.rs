@@ -11,15 +11,17 @@
 //! # In reading order
 //! 1. [`identity`]: the same file again, or another one in its place.
 //! 2. [`tail_file`]: opening and reading, and the roots that links may lead to.
-//! 3. Notices of the kernel by inotify: [`watch`].
-//! 4. [`glob`] and [`walk`]: patterns, and listings of what matches them.
-//! 5. [`tree`]: all of it together, for a thread that looks for files.
+//! 3. [`packed_file`]: the text of a compressed file.
+//! 4. Notices of the kernel by inotify: [`watch`].
+//! 5. [`glob`] and [`walk`]: patterns, and listings of what matches them.
+//! 6. [`tree`]: all of it together, for a thread that looks for files.
 //!
 //! # After a crash
 //! Nothing of this is on disk but identities, within the positions of their user.
 
 pub mod glob;
 pub mod identity;
+pub mod packed_file;
 pub mod tail_file;
 pub mod tree;
 pub mod walk;
