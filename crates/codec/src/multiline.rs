@@ -121,6 +121,16 @@ pub struct MultilineRule {
     bytes_max: usize,
 }
 
+impl PartialEq for MultilineRule {
+    fn eq(&self, other: &Self) -> bool {
+        let bounds = (self.role, self.timeout, self.bytes_max);
+        bounds == (other.role, other.timeout, other.bytes_max)
+            && self.expression.as_str() == other.expression.as_str()
+    }
+}
+
+impl Eq for MultilineRule {}
+
 impl MultilineRule {
     /// True if an event that ended for this reason can be whole: before a pause, nothing else says
     /// that its last line was the last one, unless a rule does.

@@ -91,8 +91,9 @@ metrics! {
     FileFailures Counter "inrush_file_failures_total" "Files that could not be opened or read, by source.";
     FileMetadataMissing Counter "inrush_file_metadata_missing_total" "Events of containers that went without metadata of Kubernetes, which had not come in time, by source.";
     FileExcludedBytes Counter "inrush_file_excluded_bytes_total" "Bytes of files that were passed over, for an annotation excludes their container, by source.";
-    FileJoinedEvents Counter "inrush_file_joined_events_total" "Events that were joined from several pieces, by source.";
-    FilePartialFlushed Counter "inrush_file_partial_flushed_total" "Events that were ended before their last piece, by source and reason.";
+    FileJoinedEvents Counter "inrush_file_joined_events_total" "Events that were joined from several pieces or lines, by source.";
+    FilePartialFlushed Counter "inrush_file_partial_flushed_total" "Lines and events that were ended before their last piece or line was seen, by source and reason.";
+    FileCompressedFaults Counter "inrush_file_compressed_faults_total" "Compressed files that could not be read as a whole, by source and reason.";
     JournalGaps Counter "inrush_journal_gaps_total" "Places in a journal where entries are missing between two that were read, by source.";
     JournalRestarts Counter "inrush_journal_reader_restarts_total" "Starts of `journalctl` beyond the first, by source and reason.";
     JournalRunning Gauge "inrush_journal_reader_running" "1 while a `journalctl` of the source gives entries or waits for some, else 0.";

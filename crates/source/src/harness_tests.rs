@@ -142,7 +142,7 @@ impl Drop for HarnessedSource {
     }
 }
 
-fn knowledge() -> Enrichment {
+pub(crate) fn knowledge() -> Enrichment {
     let packs = PacksOptions {
         enabled: false,
         ..PacksOptions::default()

@@ -18,6 +18,7 @@ mod doctor_destinations;
 mod doctor_rate;
 mod doors;
 mod files;
+mod files_content;
 mod flow;
 mod framing;
 mod groups;

@@ -242,6 +242,8 @@ impl NamedClasses {
 pub enum AppendedPart {
     /// Its text: raw record and message.
     Text,
+    /// Its message alone: the raw record is what was read.
+    Message,
     /// Its host.
     Host,
     /// Its values beyond its class.
@@ -276,6 +278,7 @@ impl AppendedTexts {
             };
             match part {
                 AppendedPart::Text => (record.raw, record.message) = (span, span),
+                AppendedPart::Message => record.message = span,
                 AppendedPart::Host => record.host = span,
                 AppendedPart::Extra => record.extra = span,
             }

@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use inrush_codec::container::JoinEnd;
 use inrush_event::{Counter, Metric, MetricsPage};
+use inrush_transport::files::packed_file::PackedEnd;
 
 use super::board::LogBoard;
 
 /// Reasons that an event is ended before its last piece.
 const FLUSHED: [JoinEnd; 4] = [JoinEnd::Size, JoinEnd::Age, JoinEnd::Ended, JoinEnd::Memory];
+
+/// Ways in which a compressed file ends that are faults.
+const PACKED_FAULTS: [PackedEnd; 3] = [PackedEnd::Cut, PackedEnd::Garbage, PackedEnd::Damaged];
 
 /// Counts of a source.
 #[derive(Default, Debug)]
@@ -39,9 +43,10 @@ pub(super) struct FileCounts {
     pub(super) metadata_missing: Counter,
     /// Bytes that were passed over, of containers that nothing is wanted of.
     pub(super) excluded_bytes: Counter,
-    /// Events that were joined from several pieces.
+    /// Events that were joined from several pieces or lines.
     pub(super) joined_events: Counter,
     flushed: [Counter; 4],
+    packed_faults: [Counter; 3],
     /// Each log by itself.
     pub(super) board: LogBoard,
 }
@@ -91,6 +96,15 @@ impl FileCounts {
         }
     }
 
+    /// Counts a compressed file that ended. Returns true if that was a fault.
+    pub(super) fn packed(&self, end: PackedEnd) -> bool {
+        let at = PACKED_FAULTS.iter().position(|one| *one == end);
+        if let Some(at) = at {
+            self.packed_faults[at].add(1);
+        }
+        at.is_some()
+    }
+
     /// Adds them to the page.
     pub(super) fn metrics(&self, source: &str, page: &mut MetricsPage) {
         let rows = [
@@ -115,6 +129,10 @@ impl FileCounts {
         for (reason, counter) in FLUSHED.iter().zip(&self.flushed) {
             let labels = vec![("source", source), ("reason", reason.name())];
             page.add(Metric::FilePartialFlushed, labels, counter.get() as f64);
+        }
+        for (end, counter) in PACKED_FAULTS.iter().zip(&self.packed_faults) {
+            let labels = vec![("source", source), ("reason", end.name())];
+            page.add(Metric::FileCompressedFaults, labels, counter.get() as f64);
         }
     }
 }

@@ -446,6 +446,7 @@ impl FileFinder {
                     reader.order(TailOrder::Watched(stream));
                 }
                 TailReport::Learnt(identity) => self.known.learn(identity),
+                TailReport::Left(key, taken) => self.known.left(key, taken),
                 TailReport::Ended {
                     stream,
                     taken,

@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use inrush_codec::container::detect;
+use inrush_codec::multiline::MultilineRule;
 use inrush_kubernetes::{
     EventEdits, FilterReason, WorkloadMetadataState, WorkloadView, pod_log_path,
 };
-use inrush_transport::files::tail_file::TailFile;
 
 use super::decoder::{LineForm, LogForm, StreamEdits, StreamForm};
 use super::options::FileSource;
 use super::workload::{SourceDesk, class};
 
-/// Bytes of a file that its form is told by, at most: a first line of Docker's with its escapes.
-const PROBE_BYTES: usize = 128 * 1024;
+/// Bytes of a file that its form is told by: nearly all first lines are shorter than the first
+/// bound, and none of Docker's is longer than the last one with its escapes.
+const PROBE_BYTES: [usize; 2] = [4 * 1024, 128 * 1024];
 
 /// Name of this host in `/proc`.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
@@ -27,6 +28,7 @@ const HOSTNAME_BYTES: u64 = 65;
 /// Maker of the forms of a source's logs.
 pub(super) struct FormMaker {
     options: FileSource,
+    multiline: Option<Arc<MultilineRule>>,
     host: Box<[u8]>,
     desk: Arc<SourceDesk>,
 }
@@ -55,6 +57,8 @@ impl FormMaker {
         let host = host.or_else(node).unwrap_or_else(host_name);
         Self {
             options: options.clone(),
+            // Options that describe no rule are refused before.
+            multiline: options.multiline_rule().unwrap_or_default(),
             host: host.into(),
             desk,
         }
@@ -70,25 +74,19 @@ impl FormMaker {
         &self.desk
     }
 
-    /// True if the generations of a log are read one after the other, by its path and the beginning
-    /// of its oldest file.
-    pub(super) fn is_chained(&self, path: &str, file: &TailFile) -> bool {
-        is_chained(self.line_form(path, file), path)
-    }
-
-    /// The form of a log, by its path and the beginning of its oldest file. `held_until`: the time
-    /// until which it waits for metadata.
+    /// The form of a log, by its path and the form of its lines. `held_until`: the time until which
+    /// it waits for metadata.
     pub(super) fn form(
         &self,
         path: &str,
-        file: &TailFile,
+        format: Option<LineForm>,
         workload: Option<&WorkloadView>,
         held_until: Option<Instant>,
     ) -> Arc<LogForm> {
         let format = match workload {
             // An application's own file, whatever its lines look like.
             Some(view) if view.is_volume => Some(LineForm::Plain),
-            _ => self.line_form(path, file),
+            _ => format,
         };
         self.form_with(path, format, workload, held_until)
     }
@@ -121,6 +119,7 @@ impl FormMaker {
         let is_awaited = view.metadata == WorkloadMetadataState::Awaited;
         Arc::new(LogForm {
             format,
+            encoding: self.options.encoding,
             event_bytes_max: usize::try_from(self.options.max_line_bytes.0).unwrap_or(usize::MAX),
             streams: [stream(Some(0)), stream(Some(1))],
             plain: stream(None),
@@ -137,6 +136,7 @@ impl FormMaker {
         StreamForm {
             class: Arc::new(class(view, stream, &self.options, path)),
             host: host.unwrap_or_else(|| self.host.clone()),
+            multiline: self.multiline.clone(),
             edits: EventEdits::of(policy).map(|edits| StreamEdits {
                 edits,
                 filtered: FilterReason::ALL.map(|reason| self.desk.filtered(reason)),
@@ -144,17 +144,26 @@ impl FormMaker {
         }
     }
 
-    /// The form of the lines; `None` while the file is empty.
-    fn line_form(&self, path: &str, file: &TailFile) -> Option<LineForm> {
+    /// The form of the lines of a log, by its path and the beginning of its oldest file, which `head`
+    /// reads; `None` while the file is empty.
+    pub(super) fn line_form(
+        &self,
+        path: &str,
+        head: impl Fn(&mut [u8]) -> usize,
+    ) -> Option<LineForm> {
         if let Some(fixed) = self.options.format.fixed() {
             return Some(fixed);
         }
-        let mut head = vec![0; PROBE_BYTES];
-        let read = file.read_at(&mut head, 0).unwrap_or(0);
-        let end = memchr::memchr(b'\n', &head[..read])?;
-        Some(match detect(&head[..end]) {
+        let line = PROBE_BYTES.iter().find_map(|bytes| {
+            let mut line = vec![0; *bytes];
+            let read = head(&mut line);
+            let end = memchr::memchr(b'\n', &line[..read])?;
+            line.truncate(end);
+            Some(line)
+        })?;
+        Some(match detect(&line) {
             Some(format) => LineForm::Container(format),
-            None if is_of_pod(path) && end == 0 => return None,
+            None if is_of_pod(path) && line.is_empty() => return None,
             None => LineForm::Plain,
         })
     }
@@ -163,7 +172,7 @@ impl FormMaker {
 /// True if the generations of a log are read one after the other: pieces of an event may lie in two
 /// of them. Lines of plain files stand for themselves, and two writers may write two generations at
 /// once.
-fn is_chained(format: Option<LineForm>, path: &str) -> bool {
+pub(super) fn is_chained(format: Option<LineForm>, path: &str) -> bool {
     match format {
         Some(LineForm::Plain) => false,
         Some(LineForm::Container(_)) => true,

@@ -27,14 +27,17 @@ use inrush_transport::files::identity::{FileIdentity, IdentityMatch, InodeKey};
 use inrush_transport::files::tail_file::{AllowedRoots, PathRefusal, TailFile};
 
 use super::counts::SharedCounts;
-use super::decoder::LogForm;
-use super::form::FormMaker;
+use super::decoder::{LineForm, LogForm};
+use super::form::{FormMaker, is_chained};
 use super::log::{Generation, is_within_line};
 use super::options::StartAt;
 use super::place::LogPlace;
 use super::position::LogPosition;
 use super::tail::{FoundLog, TailOrder};
 use super::workload::WorkloadBoard;
+use packed::{OpenFile, PackedFiles, is_copy_of, is_same, unpacker_of};
+
+mod packed;
 
 /// Endings of names of what is compressed, or not complete yet: never read as text.
 const PACKED: [&[u8]; 7] = [b".gz", b".bz2", b".xz", b".zst", b".lz4", b".Z", b".tmp"];
@@ -48,6 +51,7 @@ struct KnownFile {
     identity: FileIdentity,
     /// Bytes that are taken, once it is closed.
     closed_at: Option<u64>,
+    open: OpenFile,
 }
 
 /// A log that is read.
@@ -75,6 +79,7 @@ pub(super) struct KnownFiles {
     /// Time of the first start of the source, in nanoseconds since 1970: older files are old.
     first_start: i64,
     older_than: Option<Duration>,
+    packed: PackedFiles,
     by_inode: HashMap<InodeKey, KnownFile>,
     by_path: HashMap<PathBuf, u64>,
     logs: HashMap<u64, KnownLog>,
@@ -97,6 +102,7 @@ enum CopyState {
 
 /// An open file that no log has.
 struct NewFile {
+    path: PathBuf,
     file: TailFile,
     identity: FileIdentity,
     /// Time by which generations are ordered: its birth, or its last change.
@@ -130,6 +136,7 @@ impl KnownFiles {
         Self {
             start_at: options.start_at,
             older_than: options.older_than.map(|age| age.0),
+            packed: PackedFiles::new(options.compressed),
             maker,
             board,
             roots,
@@ -164,6 +171,7 @@ impl KnownFiles {
     ) -> Vec<u64> {
         self.older_than = maker.options().older_than.map(|age| age.0);
         self.start_at = maker.options().start_at;
+        self.packed.follow(maker.options().compressed);
         (self.maker, self.roots) = (maker, roots);
         let mut gone = Vec::new();
         for (stream, log) in &mut self.logs {
@@ -256,6 +264,7 @@ impl KnownFiles {
             let status = file.status().map_err(PathRefusal::from)?;
             let modified = i64::try_from(status.modified_ns).unwrap_or(i64::MAX);
             Ok(NewFile {
+                path: path.to_owned(),
                 file,
                 identity,
                 born: identity.birth_ns.unwrap_or(modified),
@@ -284,16 +293,16 @@ impl KnownFiles {
 
     /// Looks at a name that matches the patterns.
     pub(super) fn found(&mut self, path: &Path) {
+        if is_packed(path.file_name().map_or(&b""[..], OsStr::as_bytes)) {
+            return self.found_packed(path);
+        }
         let Some(new) = self.open(path) else {
             return;
         };
         if self.is_read(path, &new) {
             return;
         }
-        if let Some(age) = self.older_than
-            && let Ok(status) = new.file.status()
-            && is_older(status.modified_ns, age)
-        {
+        if self.is_too_old(&new) {
             return;
         }
         match self.copied_from(path, &new) {
@@ -321,11 +330,24 @@ impl KnownFiles {
         }
     }
 
+    fn is_too_old(&self, new: &NewFile) -> bool {
+        let is_old = |age| is_older(i128::from(new.modified), age);
+        self.older_than.is_some_and(is_old)
+    }
+
     /// Takes note of the head of a file that has grown.
     pub(super) fn learn(&mut self, identity: FileIdentity) {
         if let Some(known) = self.by_inode.get_mut(&identity.key) {
             known.identity = identity;
         }
+    }
+
+    /// A generation of a log was left, with so many bytes taken.
+    pub(super) fn left(&mut self, key: InodeKey, taken: u64) {
+        if let Some(known) = self.by_inode.get_mut(&key) {
+            known.closed_at = Some(taken);
+        }
+        self.copied(key);
     }
 
     /// A file that has the name of an older generation and begins as the log's own file, which has
@@ -355,6 +377,7 @@ impl KnownFiles {
         for path in std::mem::take(&mut self.postponed) {
             self.found(&path);
         }
+        self.forget_gone();
     }
 
     /// True if a log reads the file, or has read it to its end.
@@ -385,13 +408,13 @@ impl KnownFiles {
     /// before anybody saw them are read first.
     fn begin_all(&mut self, path: &Path, new: NewFile) {
         let name = path.to_string_lossy();
-        let is_chained = self.maker.is_chained(&name, &new.file);
-        let mut older = match is_chained {
+        let format = self.format_of(path, &new);
+        let mut older = match is_chained(format, &name) {
             true => self.unseen(path, &new, self.first_start - BIRTH_GRAIN_NS),
             false => Vec::new(),
         };
         if older.is_empty() {
-            return self.begin(path, new);
+            return self.begin_as(path, new, format);
         }
         let rest = older.split_off(1);
         for first in older {
@@ -405,6 +428,16 @@ impl KnownFiles {
 
     /// Begins to read a file that belongs to no log.
     fn begin(&mut self, path: &Path, new: NewFile) {
+        let format = self.format_of(path, &new);
+        self.begin_as(path, new, format);
+    }
+
+    fn format_of(&self, path: &Path, new: &NewFile) -> Option<LineForm> {
+        let head = |room: &mut [u8]| new.head(room);
+        self.maker.line_form(&path.to_string_lossy(), head)
+    }
+
+    fn begin_as(&mut self, path: &Path, new: NewFile, format: Option<LineForm>) {
         let stream = self.next_stream;
         self.next_stream += 1;
         let is_old = new.born < self.first_start;
@@ -420,32 +453,32 @@ impl KnownFiles {
         let mut place = LogPlace::new(stream, path.as_os_str().as_bytes(), new.identity);
         place.resume(from, from, [None, None]);
         place.skips = closed.is_none() && is_within_line(&new.file, from);
-        self.send(stream, path, new, place, (from, from));
+        self.send(path, format, new, place, (from, from));
     }
 
     /// Has the reader open a log.
     fn send(
         &mut self,
-        stream: u64,
         path: &Path,
+        format: Option<LineForm>,
         new: NewFile,
         place: LogPlace,
         (read, known): (u64, u64),
     ) {
-        let name = path.to_string_lossy();
+        let (name, stream) = (path.to_string_lossy(), place.stream());
         let desk = self.maker.desk();
         let workload = desk.ask(&name, None, false);
         let view = workload.as_ref().map(|answer| &*answer.view);
         let is_awaited = view.is_some_and(|one| one.metadata == WorkloadMetadataState::Awaited);
         let held_until = is_awaited.then(|| instant_now() + desk.wait);
-        let form = self.maker.form(&name, &new.file, view, held_until);
+        let form = self.maker.form(&name, format, view, held_until);
         if let Some(view) = view.filter(|_| desk.is_live()) {
             self.board.show(stream, view);
         }
         let key = new.identity.key;
         let log = KnownLog {
             path: path.to_owned(),
-            is_chained: form.is_chained(&name),
+            is_chained: form.is_chained(&name) && !is_packed(path.as_os_str().as_bytes()),
             form: Arc::clone(&form),
             files: vec![key],
             workload,
@@ -454,11 +487,12 @@ impl KnownFiles {
         self.logs.insert(stream, log);
         self.by_path.insert(path.to_owned(), stream);
         self.know(stream, new.identity);
+        let first = self.generation(new, read, known);
         self.orders.push(TailOrder::Open(Box::new(FoundLog {
             path: name.into_owned(),
             form,
             place,
-            first: generation(new, read, known),
+            first,
         })));
     }
 
@@ -467,6 +501,7 @@ impl KnownFiles {
             stream,
             identity,
             closed_at: None,
+            open: OpenFile::new(),
         };
         self.by_inode.insert(identity.key, file);
     }
@@ -488,7 +523,7 @@ impl KnownFiles {
         if let Some(log) = self.logs.get_mut(&stream) {
             log.files.push(new.identity.key);
         }
-        let next = Box::new(generation(new, 0, 0));
+        let next = Box::new(self.generation(new, 0, 0));
         self.orders.push(TailOrder::Next(stream, next));
     }
 
@@ -534,6 +569,7 @@ impl KnownFiles {
     pub(super) fn vanished(&mut self, path: &Path) {
         self.refused.remove(path);
         self.counts.board.settled(path);
+        self.packed_vanished(path);
         let Some(stream) = self.by_path.remove(path) else {
             return;
         };
@@ -555,9 +591,19 @@ impl KnownFiles {
             self.by_path.remove(&log.path);
         }
         let newest = log.files.last().copied();
+        self.packed_ended(stream, is_deleted);
         for key in log.files {
+            self.copied(key);
+            let taken = if self.is_done(key) { u64::MAX } else { taken };
+            if let Some(file) = self.by_inode.get(&key) {
+                let length = file.closed_at.or((Some(key) == newest).then_some(taken));
+                let head = file.identity.head;
+                self.remember(&log.path, head, length.unwrap_or(0));
+            }
             match self.by_inode.get_mut(&key) {
-                Some(file) if Some(key) == newest && !is_deleted => file.closed_at = Some(taken),
+                Some(file) if Some(key) == newest && !is_deleted => {
+                    file.closed_at.get_or_insert(taken);
+                }
                 _ => {
                     self.by_inode.remove(&key);
                 }
@@ -570,6 +616,12 @@ impl KnownFiles {
         let mut gone = Vec::new();
         let mut resumed = Vec::new();
         for (stream, position) in positions {
+            if position.is_complete {
+                if !self.resume_done(*stream, position) {
+                    gone.push(*stream);
+                }
+                continue;
+            }
             match self.resume_one(*stream, position) {
                 Some(newest) => resumed.push((*stream, position, newest)),
                 None => gone.push(*stream),
@@ -588,20 +640,23 @@ impl KnownFiles {
         let mut files: Vec<NewFile> = self.open_if_there(&path).into_iter().collect();
         let older = siblings(&path);
         files.extend(older.iter().filter_map(|name| self.open_if_there(name)));
+        files.extend(self.packed_of(&path));
         let mut chain: Vec<(u8, NewFile)> = Vec::new();
         for (number, generation) in position.generations.iter().enumerate() {
-            let is_it = |new: &NewFile| {
-                let matched = generation.identity.matches(new.file.as_file());
-                matches!(
-                    matched,
-                    Ok(IdentityMatch::Same | IdentityMatch::OtherDevice)
-                )
-            };
+            let is_it = |new: &NewFile| is_same(&generation.identity, &new.file);
             if let Some(at) = files.iter().position(is_it) {
                 chain.push((number as u8, files.swap_remove(at)));
             }
         }
         let last = position.generations.len().saturating_sub(1);
+        if let Some(lost) = position.generations.last()
+            && !chain.iter().any(|(number, _)| usize::from(*number) == last)
+            && let Some(at) = files.iter().position(|new| is_copy_of(lost, new))
+        {
+            let copy = files.swap_remove(at);
+            self.note_done(&copy.path, copy.identity);
+            chain.push((last as u8, copy));
+        }
         if !chain.iter().any(|(number, _)| usize::from(*number) == last) {
             let lost = position.generations.last();
             let unread = lost.map_or(0, |one| one.length.saturating_sub(one.taken));
@@ -647,9 +702,15 @@ impl KnownFiles {
         let from = begins(number, position.generations[usize::from(number)].taken);
         let mut place = LogPlace::new(stream, path.as_os_str().as_bytes(), first.identity);
         place.resume(from, known(number), resumed);
-        place.skips = position.skips && usize::from(number) == last;
+        // Before that place, the line that is too long is met anew.
+        let is_last = usize::from(number) == last;
+        place.skips = position.skips && is_last && from == position.generations[last].taken;
         let newest = first.identity;
-        self.send(stream, path, first, place, (from, known(number)));
+        let format = self.format_of(path, &first);
+        if is_packed(path.as_os_str().as_bytes()) {
+            self.reads(stream, path, first.identity);
+        }
+        self.send(path, format, first, place, (from, known(number)));
         let mut newest = newest;
         for (number, new) in chain {
             newest = new.identity;
@@ -657,7 +718,7 @@ impl KnownFiles {
             if let Some(log) = self.logs.get_mut(&stream) {
                 log.files.push(new.identity.key);
             }
-            let next = generation(new, 0, known(number));
+            let next = self.generation(new, 0, known(number));
             self.orders.push(TailOrder::Next(stream, Box::new(next)));
         }
         Some(newest)
@@ -687,19 +748,26 @@ impl KnownFiles {
         }
     }
 
+    /// A file as the reader has it.
+    fn generation(&mut self, new: NewFile, read: u64, known: u64) -> Generation {
+        let file = Arc::new(new.file);
+        if let Some(one) = self.by_inode.get_mut(&new.identity.key) {
+            one.open = Arc::downgrade(&file);
+        }
+        Generation {
+            file,
+            identity: new.identity,
+            read,
+            known,
+            gone: None,
+            packed: unpacker_of(&new.path),
+            packed_end: None,
+        }
+    }
+
     fn open_if_there(&mut self, path: &Path) -> Option<NewFile> {
         fs::symlink_metadata(path).ok()?;
         self.open(path)
-    }
-}
-
-fn generation(new: NewFile, read: u64, known: u64) -> Generation {
-    Generation {
-        file: Arc::new(new.file),
-        identity: new.identity,
-        read,
-        known,
-        gone: None,
     }
 }
 

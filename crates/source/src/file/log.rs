@@ -8,7 +8,10 @@
 //!
 //! # States
 //! A generation waits behind others, then is read. It ends once its name is gone or another one
-//! follows, and all of it is read.
+//! follows, and all of it is read. A compressed one ends with its text.
+//!
+//! * A hole is not read, however long. While nothing comes behind it, as in a file that was made at
+//!   its full length, it is not taken: its writer may fill it.
 //!
 //! # Limits
 //! A generation whose name is gone is held `rotate_hold` at most. One that is deleted is closed
@@ -21,13 +24,14 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use inrush_event::Origin;
 use inrush_ingest::batch_writer::BatchWriter;
 use inrush_ingest::batch_writer::stream::{StreamBuffer, StreamDecoder};
 use inrush_ingest::now::Now;
-use inrush_transport::files::identity::{FileIdentity, HEAD_BYTES_MAX};
+use inrush_transport::files::identity::{FileIdentity, HEAD_BYTES_MAX, InodeKey};
+use inrush_transport::files::packed_file::{PackedEnd, PackedFile, PackedRead};
 use inrush_transport::files::tail_file::TailFile;
 
 use super::board::LogRow;
@@ -37,6 +41,12 @@ use super::decoder::LogDecoder;
 
 /// A deleted file to which nothing was added for so long has no writer any more.
 const DELETED_IDLE: Duration = Duration::from_secs(5);
+
+/// A compressed file that ends within its text, and to which nothing was added for so long, is cut.
+const PACKED_IDLE: Duration = Duration::from_secs(60);
+
+/// Zeros at the end of a read that may be a hole: a block of most file systems. Fewer are text.
+const HOLE_BYTES_MIN: usize = 4096;
 
 /// One file of a log.
 pub(super) struct Generation {
@@ -50,9 +60,82 @@ pub(super) struct Generation {
     pub(super) known: u64,
     /// Time at which its name went, if it has.
     pub(super) gone: Option<Instant>,
+    /// Reader of its text, if it is compressed: offsets are those of the text.
+    pub(super) packed: Option<Box<PackedFile>>,
+    /// End of the text, once it was met.
+    pub(super) packed_end: Option<PackedEnd>,
 }
 
 impl Generation {
+    /// The bytes that may be the byte order mark of its file.
+    pub(super) fn mark(&mut self) -> [u8; 3] {
+        let mut mark = [0; 3];
+        // A file that cannot be read is told of at its next read.
+        let _ = match &mut self.packed {
+            Some(packed) => packed.read_at(&self.file, &mut mark, 0).map(drop),
+            None => self.file.read_at(&mut mark, 0).map(drop),
+        };
+        mark
+    }
+
+    /// Bytes of the file that are read.
+    fn taken_bytes(&self) -> u64 {
+        match &self.packed {
+            Some(packed) => packed.packed_bytes(),
+            None => self.read,
+        }
+    }
+
+    /// Bytes of the file that are not read.
+    fn unread(&self) -> io::Result<u64> {
+        Ok(self.file.len()?.saturating_sub(self.taken_bytes()))
+    }
+
+    /// True if nothing more comes out of a compressed file.
+    fn is_unpacked(&self) -> io::Result<bool> {
+        Ok(match self.packed_end {
+            None => false,
+            Some(PackedEnd::Cut) => {
+                let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                let age = age.map_or(0, |now| now.as_nanos() as i128);
+                age - self.file.status()?.modified_ns >= PACKED_IDLE.as_nanos() as i128
+            }
+            Some(_) => true,
+        })
+    }
+
+    /// Reads on. `between`: no line is unfinished, so a hole can be left out.
+    fn read_text(&mut self, space: &mut [u8], between: bool) -> io::Result<FileRead> {
+        if let Some(packed) = &mut self.packed {
+            return Ok(match packed.read_at(&self.file, space, self.read)? {
+                PackedRead::Text(read) => FileRead::Text(read),
+                PackedRead::Skipped => FileRead::Hole(self.read),
+                PackedRead::End(end) => {
+                    self.packed_end = Some(end);
+                    FileRead::Text(0)
+                }
+            });
+        }
+        let read = self.file.read_at(space, self.read)?;
+        let zeros = zeros_at_end(&space[..read]);
+        if zeros < HOLE_BYTES_MIN {
+            return Ok(FileRead::Text(read));
+        }
+        if zeros < read {
+            // Looked at by the next read.
+            return Ok(FileRead::Text(read - zeros));
+        }
+        let end = self.read + read as u64;
+        if end >= self.file.len()? {
+            return Ok(FileRead::Text(0));
+        }
+        Ok(match self.file.next_data(end)? {
+            None => FileRead::Text(0),
+            Some(to) if to > end && between => FileRead::Hole(to),
+            Some(_) => FileRead::Text(read),
+        })
+    }
+
     /// Takes the head of a file that has grown into its identity. Returns true if it has changed.
     fn learn_head(&mut self) -> bool {
         let known = usize::from(self.identity.head.len);
@@ -65,6 +148,19 @@ impl Generation {
             true
         })
     }
+}
+
+/// What is read of a file.
+enum FileRead {
+    /// So many bytes.
+    Text(usize),
+    /// Nothing that is to be taken up to this offset: a hole, or text that was taken before.
+    Hole(u64),
+}
+
+/// Zero bytes that a text ends with.
+fn zeros_at_end(text: &[u8]) -> usize {
+    text.iter().rev().take_while(|byte| **byte == 0).count()
 }
 
 /// Outcome of a turn of a log.
@@ -98,6 +194,8 @@ pub(super) struct TailedLog {
     pub(super) learnt: Option<FileIdentity>,
     budget: ReadBudget,
     row: Arc<LogRow>,
+    /// The generation that was left, and the bytes that were taken of it.
+    pub(super) left: Option<(InodeKey, u64)>,
 }
 
 impl TailedLog {
@@ -121,6 +219,7 @@ impl TailedLog {
             is_queued: false,
             learnt: None,
             budget: ReadBudget::default(),
+            left: None,
         }
     }
 
@@ -156,9 +255,8 @@ impl TailedLog {
 
     /// True if the log may end by itself: a name is gone.
     pub(super) fn is_ending(&self) -> bool {
-        self.generations
-            .front()
-            .is_some_and(|one| one.gone.is_some())
+        let front = self.generations.front();
+        front.is_some_and(|one| one.gone.is_some() || one.packed.is_some())
     }
 
     /// Reads once, or goes on with the next generation. `hold`: the time that a file is held open
@@ -175,7 +273,7 @@ impl TailedLog {
     ) -> io::Result<LogTurn> {
         let before = counts.line_costs();
         let turn = self.take_turn(writer, counts, hold, now);
-        let position = self.generations.front().map_or(0, |one| one.read);
+        let position = self.generations.front().map_or(0, Generation::taken_bytes);
         let costs = counts.line_costs().since(before);
         self.row.moved(position, self.is_ending(), costs);
         match &turn {
@@ -204,7 +302,7 @@ impl TailedLog {
             .gone
             .map(|gone| now.instant.saturating_duration_since(gone));
         if held.is_some_and(|held| held >= hold) {
-            let unread = generation.file.len()?.saturating_sub(generation.read);
+            let unread = generation.unread()?;
             self.tell_unread(unread, counts);
             return Ok(self.leave(writer, counts, now));
         }
@@ -228,6 +326,12 @@ impl TailedLog {
         let Some(generation) = self.generations.front() else {
             return Ok(LogTurn::Ended);
         };
+        if generation.packed.is_some() {
+            return match generation.is_unpacked()? {
+                true => Ok(self.unpacked(writer, counts, now)),
+                false => Ok(LogTurn::AtEnd),
+            };
+        }
         let status = generation.file.status()?;
         if status.len < generation.read {
             counts.truncated.add(1);
@@ -240,6 +344,21 @@ impl TailedLog {
             return Ok(self.leave(writer, counts, now));
         }
         Ok(LogTurn::AtEnd)
+    }
+
+    /// Leaves a compressed generation.
+    fn unpacked(&mut self, writer: &mut BatchWriter, counts: &FileCounts, now: Now) -> LogTurn {
+        let end = self.generations.front().and_then(|one| one.packed_end);
+        if let Some(end) = end.filter(|end| counts.packed(*end)) {
+            let (file, end) = (path_of(&self.origin), end.name());
+            tracing::warn!(
+                file,
+                end,
+                "a compressed file is not whole: its text is read so far"
+            );
+        }
+        self.buffer.decoder.place.is_complete = self.generations.len() == 1;
+        self.leave(writer, counts, now)
     }
 
     fn tell_unread(&self, bytes: u64, counts: &FileCounts) {
@@ -263,7 +382,8 @@ impl TailedLog {
         }
         self.buffer.decoder.now = now.instant;
         writer.end_stream(&self.origin, &mut self.buffer, now);
-        self.generations.pop_front();
+        let left = self.generations.pop_front();
+        self.left = left.map(|left| (left.identity.key, left.read));
         self.row.pop();
         counts.open_files.sub(1);
         counts.rotations.add(1);
@@ -282,9 +402,14 @@ impl TailedLog {
         counts: &FileCounts,
         now: Now,
     ) -> io::Result<usize> {
-        let Some(generation) = self.generations.front() else {
+        let Some(generation) = self.generations.front_mut() else {
             return Ok(0);
         };
+        if generation.packed.is_some() {
+            counts.excluded_bytes.add(generation.unread()?);
+            generation.packed_end = Some(PackedEnd::Whole);
+            return Ok(0);
+        }
         let (file, from) = (Arc::clone(&generation.file), generation.read);
         let end = file.len()?;
         let Some(bytes) = end.checked_sub(from).filter(|bytes| *bytes > 0) else {
@@ -293,7 +418,9 @@ impl TailedLog {
         self.end(writer, now);
         let decoder = &mut self.buffer.decoder;
         decoder.is_last = false;
-        decoder.place.pass(end, is_within_line(&file, end));
+        let mut mark = [0; 3];
+        file.read_at(&mut mark, 0)?;
+        decoder.pass(end, is_within_line(&file, end), &mark);
         if let Some(generation) = self.generations.front_mut() {
             generation.read = end;
             if generation.learn_head() {
@@ -323,10 +450,20 @@ impl TailedLog {
         let decoder = &mut self.buffer.decoder;
         decoder.now = now.instant;
         let is_due = decoder.due().is_some_and(|due| due <= now.instant);
+        let between = decoder.place.taken() == generation.read;
         let space = writer.begin_read(&self.buffer, 0, now);
         let room = space.len().min(most);
-        let read = match generation.file.read_at(&mut space[..room], generation.read) {
-            Ok(read) => read,
+        let read = match generation.read_text(&mut space[..room], between) {
+            Ok(FileRead::Hole(to)) => {
+                writer.cancel_read();
+                if to > generation.read {
+                    (self.buffer.decoder).skip_hole(to - generation.read);
+                }
+                generation.read = to;
+                // One byte stands for all of them: there is more at once.
+                return Ok((1, true));
+            }
+            Ok(FileRead::Text(read)) => read,
             Err(error) => {
                 writer.cancel_read();
                 return Err(error);
@@ -352,7 +489,10 @@ impl TailedLog {
 
     /// The file became shorter than what was read: what is in it now is new.
     fn start_anew(&mut self, writer: &mut BatchWriter, now: Now) {
+        // The beginning of an open event is gone, so nothing could go on with it after a crash.
+        self.buffer.decoder.is_last = true;
         writer.end_stream(&self.origin, &mut self.buffer, now);
+        self.buffer.decoder.is_last = false;
         self.buffer.decoder.restart();
         if let Some(generation) = self.generations.front_mut() {
             (generation.read, generation.known) = (0, 0);
@@ -369,6 +509,9 @@ impl TailedLog {
     /// Gives up the unfinished line and open events, for want of memory.
     pub(super) fn relieve(&mut self, writer: &mut BatchWriter, now: Now) {
         writer.give_up(&self.origin, &mut self.buffer, now);
+        if let Some(generation) = self.generations.front_mut() {
+            generation.read = self.buffer.decoder.place.taken();
+        }
     }
 
     /// Its row of the listing.

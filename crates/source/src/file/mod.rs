@@ -5,7 +5,8 @@
 //! 2. `running`: its two threads; `finder`: which files there are; `known`: which log each belongs
 //!    to, and from where it is read; `position`: that as the queue keeps it.
 //! 3. `tail`: the reader of all logs; `log`: the generations of one; `place`: where it has come to;
-//!    `decoder`: lines, pieces and events.
+//!    `decoder`: lines, pieces and events; `joiners`: what several of them make; `taker`: into the
+//!    batch.
 //! 4. `workload`: containers, their metadata and the policies of their owners; `budget`: bytes that
 //!    a log may read.
 //! 5. `counts`: what rotation and damage have cost; `board`: that of each log, and its place.
@@ -14,8 +15,12 @@ mod board;
 mod budget;
 mod counts;
 mod decoder;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod decoder_tests;
 mod finder;
 mod form;
+mod joiners;
 mod known;
 mod log;
 pub mod options;
@@ -23,6 +28,7 @@ mod place;
 mod position;
 mod running;
 mod tail;
+mod taker;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use inrush_codec::SyslogOptions;
 use inrush_codec::container::ContainerFormat;
+use inrush_codec::multiline::{MultilineOptions, MultilineRule};
 use inrush_event::{ByteSize, Period, limits};
 use inrush_ingest::enrichment::Enrichment;
 use inrush_transport::files::glob::GlobSet;
@@ -36,6 +37,14 @@ pub struct FileSource {
     /// Form of their lines.
     #[serde(default)]
     pub format: FileFormat,
+    /// Lines that are one event together, such as those of a stack trace: of a plain file, or of
+    /// each stream of a container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multiline: Option<MultilineOptions>,
+    /// Encoding of their characters. Events are UTF-8; what cannot be converted is shown as U+FFFD,
+    /// and flagged `not_utf8`.
+    #[serde(default)]
+    pub encoding: FileEncoding,
     /// Place to begin with a file that is older than the first start. A younger one, and one that
     /// appears later, is read from its beginning.
     #[serde(default)]
@@ -48,6 +57,9 @@ pub struct FileSource {
     /// all are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub older_than: Option<Period>,
+    /// Files that are compressed: `.gz`, and `.zst` with a window of at most 8 MiB.
+    #[serde(default)]
+    pub compressed: CompressedFiles,
     /// Time that a file stays open after its name is gone, at most: its descriptor keeps a volume
     /// from being unmounted. It is closed earlier once it was read to its end.
     #[serde(default = "rotate_hold_default")]
@@ -102,6 +114,31 @@ pub enum FileFormat {
     /// The Container Runtime Interface of Kubernetes (containerd, CRI-O): time, stream and tag
     /// before the text.
     Cri,
+}
+
+/// Encoding of the characters of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub enum FileEncoding {
+    /// UTF-8, and all encodings with ASCII as their part. A byte order mark at the beginning is
+    /// left out.
+    #[default]
+    #[serde(rename = "utf-8")]
+    Utf8,
+    /// UTF-16, if the file begins with its byte order mark, which tells the order of bytes. A file
+    /// without a mark is read as UTF-8. Files of containers are never UTF-16.
+    #[serde(rename = "utf-16")]
+    Utf16,
+}
+
+/// Treatment of compressed files that match the patterns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CompressedFiles {
+    /// They are not read.
+    #[default]
+    Skip,
+    /// Each is read once. The compressed copy of a file that was read is not read again.
+    Read,
 }
 
 impl FileFormat {
@@ -174,6 +211,28 @@ impl FileSource {
             None => Ok(()),
         }
     }
+
+    /// The rule by which lines are put together, if there is one.
+    ///
+    /// # Errors
+    /// In words: its options describe none.
+    pub(super) fn multiline_rule(&self) -> Result<Option<Arc<MultilineRule>>, String> {
+        let rule = self.multiline.as_ref().map(MultilineOptions::rule);
+        Ok(rule.transpose()?.map(Arc::new))
+    }
+
+    fn check_multiline(&self) -> Result<(), OptionProblem> {
+        let rule = self.multiline_rule();
+        rule.map_err(|words| OptionProblem::new("multiline", words))?;
+        let lines = self.multiline.as_ref();
+        match lines.is_some_and(|lines| lines.max.0 == 0) {
+            true => Err(OptionProblem::new(
+                "multiline.max",
+                "an event has at least a byte",
+            )),
+            false => Ok(()),
+        }
+    }
 }
 
 impl SourceOptions for FileSource {
@@ -207,6 +266,7 @@ impl SourceOptions for FileSource {
         let product = self.product.as_deref();
         check_product("product", product, self.packs, "nginx/nginx")?;
         self.check_workloads()?;
+        self.check_multiline()?;
         match LINE_BYTES.contains(&self.max_line_bytes.0) {
             true => Ok(()),
             false => Err(OptionProblem::new(

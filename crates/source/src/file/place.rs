@@ -42,6 +42,8 @@ pub(super) struct LogPlace {
     resumed: [Option<u64>; 2],
     /// True while the rest of a line that is too long is skipped.
     pub(super) skips: bool,
+    /// True once nothing more of the log is read.
+    pub(super) is_complete: bool,
 }
 
 impl LogPlace {
@@ -58,6 +60,7 @@ impl LogPlace {
             length: 0,
             resumed: [None, None],
             skips: false,
+            is_complete: false,
         }
     }
 
@@ -182,6 +185,7 @@ impl LogPlace {
             generations,
             open,
             skips: self.skips,
+            is_complete: self.is_complete,
         };
         Some((self.stream, position.encode()))
     }

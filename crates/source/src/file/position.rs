@@ -47,11 +47,17 @@ pub(super) struct LogPosition {
     pub(super) path: Vec<u8>,
     /// Generations, the oldest first.
     pub(super) generations: Vec<GenerationPosition>,
-    /// Unfinished events of standard output and standard error.
+    /// Unfinished events of standard output, or of a file without streams, and standard error.
     pub(super) open: [Option<OpenEvent>; 2],
     /// True if the rest of a line that is too long is to be skipped.
     pub(super) skips: bool,
+    /// True if nothing more of the log is read: of a compressed file.
+    pub(super) is_complete: bool,
 }
+
+/// Bits of the last byte.
+const SKIPS: u8 = 1;
+const COMPLETE: u8 = 2;
 
 /// Reader of fields.
 struct PositionFields<'a>(&'a [u8]);
@@ -102,7 +108,8 @@ impl LogPosition {
             let offset = open.map_or(0, |open| open.offset);
             out.extend_from_slice(&offset.to_le_bytes());
         }
-        out.push(u8::from(self.skips));
+        let complete = if self.is_complete { COMPLETE } else { 0 };
+        out.push(u8::from(self.skips) | complete);
         out
     }
 
@@ -133,12 +140,13 @@ impl LogPosition {
             Some(known.then_some(OpenEvent { generation, offset }))
         };
         let open = [open()?, open()?];
-        let skips = fields.byte()? != 0;
+        let flags = fields.byte()?;
         fields.0.is_empty().then_some(Self {
             path,
             generations,
             open,
-            skips,
+            skips: flags & SKIPS != 0,
+            is_complete: flags & COMPLETE != 0,
         })
     }
 }

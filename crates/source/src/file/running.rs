@@ -61,7 +61,8 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn settings(
+/// Settings by which the events of a source are taken.
+pub(super) fn settings(
     name: &str,
     options: &FileSource,
     known: &Enrichment,

@@ -34,7 +34,7 @@ use inrush_ingest::coalescing::{CoalescingMeter, tick_after};
 use inrush_ingest::now::Now;
 use inrush_ingest::pool::WorkerWaker;
 use inrush_ingest::saturation::SaturationMonitor;
-use inrush_transport::files::identity::FileIdentity;
+use inrush_transport::files::identity::{FileIdentity, InodeKey};
 use inrush_transport::files::tail_file::TailFile;
 use slab::Slab;
 
@@ -99,6 +99,8 @@ pub(super) enum TailReport {
     Watch(u64, Arc<TailFile>),
     /// The head of a file has grown.
     Learnt(FileIdentity),
+    /// A generation was left for the next one, with so many bytes taken.
+    Left(InodeKey, u64),
     /// The log has ended, and its files are closed.
     Ended {
         /// Its number.
@@ -243,10 +245,10 @@ impl LogReader {
             path,
             form,
             place,
-            first,
+            mut first,
         } = found;
         let stream = place.stream();
-        let decoder = LogDecoder::new(form, Arc::clone(&self.counts), place);
+        let decoder = LogDecoder::new(form, Arc::clone(&self.counts), place, &first.mark());
         let buffer = StreamBuffer::new(decoder, self.quota.hold());
         let log = TailedLog::new(&path, buffer, first, &self.counts, now);
         let key = self.logs.insert(log);
@@ -322,6 +324,9 @@ impl LogReader {
             let report = TailReport::Learnt(identity);
             // Looked at with the next event of the finder: nobody waits for it.
             let _ = self.reports.send(report);
+        }
+        if let Some((key, taken)) = log.left.take() {
+            let _ = self.reports.send(TailReport::Left(key, taken));
         }
         match turn {
             Ok(LogTurn::Read(bytes)) => {
