@@ -244,10 +244,11 @@ fn utf_16_is_converted_over_rotations_and_kills() {
             is_broken.then_some("2AAAeA==")
         );
     }
+    // One of them was taken by the process before.
     let source = &inrush.source()["anomalies"];
     assert_eq!(
         (&source["converted"], &source["not_utf8"]),
-        (&4.into(), &1.into())
+        (&3.into(), &1.into())
     );
 }
 

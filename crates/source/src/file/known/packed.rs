@@ -12,8 +12,8 @@
 //!
 //! # Limits
 //! [`READ_AT_ONCE`] files are read at a time. The beginnings of [`FORMER_MAX`] files are remembered
-//! that were read and deleted. A copy that does not say the length of its text (Zstandard from a pipe)
-//! is no copy: its lines come twice rather than never.
+//! that were read and deleted. A copy that does not say the length of its text (Zstandard from a
+//! pipe) is no copy: its lines come twice rather than never.
 //!
 //! # After a crash
 //! The position of a file that is done stays in the queue until the file has been gone for
