@@ -511,3 +511,16 @@ fn what_is_given_up_is_sent_and_not_read_again() {
     assert_eq!(said(&run), ["E 1\n a", "E 2"]);
     assert_eq!(run.decoder.cut_bytes()[0], 4);
 }
+
+#[test]
+fn a_process_may_end_within_the_zeros_before_a_line() {
+    let first = cri("stderr", "P", "open");
+    let file = [&first[..], &[0; 5], &cri("stdout", "F", "text")].concat();
+    let mut run = LogRun::new(&options(""));
+    run.read(&first);
+    run.read(&[0]);
+    let (_, at) = run.restart(std::slice::from_ref(&file));
+    assert_eq!(at, 0, "the open piece is read again");
+    run.read(&file);
+    assert_eq!(said(&run), ["text"]);
+}
