@@ -2,19 +2,15 @@
 //! and a watch during which an annotation changes and a pod is deleted.
 #![allow(clippy::unwrap_used)]
 
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "support/api_server.rs"]
-mod api_server;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use api_server::{ApiServer, DEADLINE};
 use inrush_kubernetes::{
     AnnotationSettings, ClusterAccess, ClusterWatch, ContainerStream, MetadataLookup,
     MetadataStore, PodMetadata, WatchScope, resolve,
 };
+use inrush_testkit::{ApiServer, DEADLINE};
 use serde_json::Value;
 
 const PODS_ONLY: WatchScope = WatchScope {
