@@ -15,6 +15,19 @@ pub fn free_bytes() -> u64 {
     0
 }
 
+/// Bytes that were taken of the allocator and not given back; 0 where it does not say.
+pub fn used_bytes() -> u64 {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: mallinfo2(3) takes nothing and returns numbers; it takes the allocator's locks
+        // itself.
+        let found = unsafe { libc::mallinfo2() };
+        (found.uordblks + found.hblkhd) as u64
+    }
+    #[cfg(not(target_env = "gnu"))]
+    0
+}
+
 /// Gives the pages of free memory back.
 pub fn trim() {
     #[cfg(target_env = "gnu")]

@@ -31,11 +31,11 @@
 //! [`FileIdentity::matches`].
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::raw::c_long;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use inrush_event::crc32c;
 use rustix::fs::{AtFlags, Statx, StatxFlags};
@@ -84,6 +84,19 @@ pub struct InodeKey {
     pub device: (u32, u32),
     /// Number of the inode.
     pub inode: u64,
+}
+
+impl InodeKey {
+    /// The inode that a file was found under when it was looked at.
+    pub fn of(found: &Metadata) -> Self {
+        Self {
+            device: (
+                rustix::fs::major(found.dev()),
+                rustix::fs::minor(found.dev()),
+            ),
+            inode: found.ino(),
+        }
+    }
 }
 
 /// Identity of a file.

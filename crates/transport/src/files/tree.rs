@@ -13,8 +13,10 @@
 //!
 //! # States
 //! A name in a folder: unknown → found (or refused, reported once) → moved or vanished. A rename is
-//! paired with its second half for [`MOVE_HOLD`]; after that it is a vanished file. A renamed
-//! folder vanishes with all its files, and its new name is found with them: their inodes stay.
+//! paired with its second half for [`MOVE_HOLD`]; after that it is a vanished file. A name that
+//! came and went between two polls is missed: its file is told by the second half of its rename. A
+//! renamed folder vanishes with all its files, and its new name is found with them: their inodes
+//! stay.
 //!
 //! A folder: announced by the walk → watched → listed → watched, or polled where it cannot be
 //! watched.
@@ -32,6 +34,7 @@
 mod file_watches;
 mod folders;
 mod links;
+mod names;
 mod notices;
 mod roots;
 
@@ -49,7 +52,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 pub use file_watches::FileWatch;
 use file_watches::FileWatches;
-use folders::FolderView;
+use folders::{FolderKey, FolderView};
 use links::LinkWatch;
 use notices::{PendingMove, WatchUse};
 use roots::TreeRoot;
@@ -130,6 +133,13 @@ pub enum TreeEvent {
         /// True if its path matches; else the file is followed under its old name alone.
         to_matches: bool,
     },
+    /// A file had a path that matches, and was renamed before it was found by it.
+    Missed {
+        /// The path that it had.
+        from: PathBuf,
+        /// Its path, in a watched folder; it need not match.
+        to: PathBuf,
+    },
     /// A watched file changed. At most one event a kind of change and poll.
     Changed {
         /// The file.
@@ -186,7 +196,7 @@ pub struct TreeWatcher {
     /// Names that left that folder while it was being listed: its buffer may still have them.
     left: HashSet<OsString>,
     roots: Vec<TreeRoot>,
-    folders: HashMap<PathBuf, FolderView>,
+    folders: HashMap<FolderKey, Box<FolderView>>,
     names: usize,
     uses: HashMap<WatchNumber, WatchUse>,
     links: HashMap<PathBuf, LinkWatch>,
@@ -340,6 +350,11 @@ impl TreeWatcher {
         if self.retries_known.insert(path.to_owned()) {
             self.retries.push_back(path.to_owned());
         }
+    }
+
+    /// True once all that was there is found, as far as it can be listed: no folder waits for it.
+    pub fn is_listed(&self) -> bool {
+        self.walk.is_done()
     }
 
     /// Lists every folder again, and finds every path again.

@@ -177,6 +177,11 @@ impl TreeWalk {
         }
     }
 
+    /// True if a file of that name in a folder would match.
+    pub fn is_file_name(&self, folder: &FolderVisit, name: &OsStr) -> bool {
+        self.globs.verdict(&folder.state, name.as_bytes()).file
+    }
+
     /// Meaning of a name in a folder now. A name that is gone means nothing.
     pub fn examine(&self, folder: &FolderVisit, name: &OsStr) -> NamedEntry {
         name_in(&self.globs, &self.roots, folder, name, None)

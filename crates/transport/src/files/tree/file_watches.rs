@@ -17,8 +17,8 @@ struct WatchedFile {
     watch: Option<WatchNumber>,
     /// No notice comes of it, or not of all its changes.
     polled: bool,
-    /// Status at its last poll.
-    last: FileStatus,
+    /// When it was last polled, if it is.
+    last: Option<Box<FileStatus>>,
     /// The round in which it was last reported, and a bit for each kind of change.
     round: u64,
     reported: u8,
@@ -50,7 +50,7 @@ impl FileWatches {
             file: Arc::downgrade(file),
             watch: None,
             polled: false,
-            last: file.status().unwrap_or_default(),
+            last: None,
             round: 0,
             reported: 0,
         };
@@ -84,12 +84,15 @@ impl FileWatches {
             Some(Err(refusal)) => Some(refusal),
             Some(Ok(watch)) => {
                 watched.watch = Some(watch);
-                self.by_watch.entry(watch).or_default().push(number);
+                let users = self.by_watch.entry(watch);
+                users.or_insert_with(|| Vec::with_capacity(1)).push(number);
                 kind.needs_polling().then_some(WatchRefusal::Unnoticed)
             }
         };
         watched.polled = refusal.is_some();
-        watched.last = file.status().unwrap_or_default();
+        watched.last = watched
+            .polled
+            .then(|| Box::new(file.status().unwrap_or_default()));
         refusal
     }
 
@@ -147,7 +150,7 @@ impl FileWatches {
             let Some(now) = watched.file.upgrade().and_then(|file| file.status().ok()) else {
                 continue;
             };
-            let last = std::mem::replace(&mut watched.last, now);
+            let last = watched.last.replace(Box::new(now)).unwrap_or_default();
             if (last.len, last.modified_ns) != (now.len, now.modified_ns) {
                 report(*number, watched, self.round, FileChange::Content, events);
             }

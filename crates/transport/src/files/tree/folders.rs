@@ -12,11 +12,13 @@
 //! # After a crash
 //! Nothing of it is kept.
 
-use std::collections::HashMap;
+use std::borrow::Borrow;
 use std::ffi::{OsStr, OsString};
+use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::names::NameTable;
 use super::{FOLDERS_MAX, KNOWN_MAX, TreeEvent, TreeWatcher};
 use crate::files::tail_file::{FileSystemKind, PathRefusal};
 use crate::files::walk::{FolderVisit, NamedEntry};
@@ -37,8 +39,38 @@ pub(super) struct FolderView {
     thorough_now: bool,
     /// Number of its last listing, which all names that are there have.
     pass: u32,
-    names: HashMap<Box<OsStr>, KnownName>,
-    refused: Option<PathRefusal>,
+    names: NameTable<KnownName>,
+    refused: Option<Box<PathRefusal>>,
+}
+
+/// A folder as the key of a table, by its path: which is kept once, in the visit.
+#[derive(Clone, Debug)]
+pub(super) struct FolderKey(pub(super) Arc<FolderVisit>);
+
+impl FolderKey {
+    pub(super) fn path(&self) -> &Path {
+        &self.0.path
+    }
+}
+
+impl PartialEq for FolderKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.path() == other.path()
+    }
+}
+
+impl Eq for FolderKey {}
+
+impl Hash for FolderKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.path().hash(state);
+    }
+}
+
+impl Borrow<Path> for FolderKey {
+    fn borrow(&self) -> &Path {
+        self.path()
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,26 +97,48 @@ impl FolderView {
 impl TreeWatcher {
     /// Watches a folder that is about to be listed.
     pub(super) fn begin_folder(&mut self, visit: Arc<FolderVisit>, events: &mut Vec<TreeEvent>) {
-        let path = visit.path.clone();
-        if !self.is_wanted(&path) {
+        let path = visit.path.as_path();
+        if !self.is_wanted(path) {
             self.walk.leave_current();
             return;
         }
-        if self.folders.len() >= FOLDERS_MAX && !self.folders.contains_key(&path) {
+        if self.folders.len() >= FOLDERS_MAX && !self.folders.contains_key(path) {
             self.walk.leave_current();
-            self.say_too_many(path, events);
+            self.say_too_many(path.to_owned(), events);
             return;
         }
-        let watched = self.watch_place(&path);
-        let remote = FileSystemKind::of_path(&path).is_ok_and(FileSystemKind::needs_polling);
+        let watched = self.watch_place(path);
+        let remote = FileSystemKind::of_path(path).is_ok_and(FileSystemKind::needs_polling);
         let refusal = watched.err().or(remote.then_some(WatchRefusal::Unnoticed));
+        let key = FolderKey(Arc::clone(&visit));
         if let Ok(number) = watched {
-            self.add_folder_use(number, &path);
+            self.add_folder_use(number, &key);
         }
-        let view = self
-            .folders
-            .entry(path.clone())
-            .or_insert_with(|| FolderView {
+        let before = self.renew_view(key, watched.ok(), refusal.is_some());
+        self.left.clear();
+        self.listing = Some(Arc::clone(&visit));
+        if let Some(before) = before.filter(|before| Some(*before) != watched.ok()) {
+            self.remove_folder_use(before, path);
+        }
+        if visit.linked || refusal.is_some() {
+            self.look_later(path);
+        }
+        if let Some(reason) = refusal {
+            self.say_polling(path, reason, events);
+        }
+    }
+
+    /// Begins another listing of a folder. Returns the watch that it had.
+    fn renew_view(
+        &mut self,
+        key: FolderKey,
+        watch: Option<WatchNumber>,
+        polled: bool,
+    ) -> Option<WatchNumber> {
+        let visit = Arc::clone(&key.0);
+        let known = self.folders.remove(key.path());
+        let mut view = known.unwrap_or_else(|| {
+            Box::new(FolderView {
                 visit: Arc::clone(&visit),
                 watch: None,
                 polled: false,
@@ -92,27 +146,18 @@ impl TreeWatcher {
                 thorough: false,
                 thorough_now: false,
                 pass: 0,
-                names: HashMap::new(),
+                names: NameTable::default(),
                 refused: None,
-            });
-        let before = std::mem::replace(&mut view.watch, watched.ok());
-        let linked = visit.linked;
-        view.visit = Arc::clone(&visit);
-        view.polled = refusal.is_some();
+            })
+        });
+        let before = std::mem::replace(&mut view.watch, watch);
+        view.visit = visit;
+        view.polled = polled;
         view.queued = false;
         view.thorough_now = std::mem::take(&mut view.thorough);
         view.pass = view.pass.wrapping_add(1);
-        self.left.clear();
-        self.listing = Some(visit);
-        if let Some(before) = before.filter(|before| Some(*before) != watched.ok()) {
-            self.remove_folder_use(before, &path);
-        }
-        if linked || refusal.is_some() {
-            self.look_later(&path);
-        }
-        if let Some(reason) = refusal {
-            self.say_polling(&path, reason, events);
-        }
+        self.folders.insert(key, view);
+        before
     }
 
     /// True if a folder that waited for its listing is still one of the tree.
@@ -162,11 +207,11 @@ impl TreeWatcher {
             }
             Some(reason) => {
                 self.look_later(&visit.path);
-                let Some(view) = self.folders.get_mut(&visit.path) else {
+                let Some(view) = self.folders.get_mut(visit.path.as_path()) else {
                     return;
                 };
-                if view.refused.as_ref() != Some(&reason) {
-                    view.refused = Some(reason.clone());
+                if view.refused.as_deref() != Some(&reason) {
+                    view.refused = Some(Box::new(reason.clone()));
                     let path = visit.path.clone();
                     events.push(TreeEvent::Refused { path, reason });
                 }
@@ -184,7 +229,7 @@ impl TreeWatcher {
             .names
             .iter()
             .filter(|(_, known)| known.pass != pass)
-            .map(|(name, _)| name.clone())
+            .map(|(name, _)| name.into())
             .collect();
         for name in gone {
             self.forget_name(folder, &name, events);
@@ -195,6 +240,12 @@ impl TreeWatcher {
     pub(super) fn examine(&self, folder: &Path, name: &OsStr) -> Option<NamedEntry> {
         let view = self.folders.get(folder)?;
         Some(self.walk.examine(&view.visit, name))
+    }
+
+    /// True if a file of that name in a folder of the tree would match.
+    pub(super) fn is_file_name(&self, folder: &Path, name: &OsStr) -> bool {
+        let view = self.folders.get(folder);
+        view.is_some_and(|view| self.walk.is_file_name(&view.visit, name))
     }
 
     /// Looks at a path whose folder is one of the tree; `quiet`: a file that is the same by its
@@ -264,7 +315,7 @@ impl TreeWatcher {
                 self.file_seen(path, linked, quiet && before == Some(kind), events);
             }
             NamedEntry::Folder(visit) => {
-                if !quiet || !self.folders.contains_key(&path) {
+                if !quiet || !self.folders.contains_key(path.as_path()) {
                     self.walk.push(visit);
                 }
             }
@@ -356,7 +407,7 @@ impl TreeWatcher {
     pub(super) fn drop_folder(&mut self, folder: &Path, events: &mut Vec<TreeEvent>) {
         let mut folders = vec![folder.to_owned()];
         while let Some(folder) = folders.pop() {
-            let Some(view) = self.folders.remove(&folder) else {
+            let Some(view) = self.folders.remove(folder.as_path()) else {
                 continue;
             };
             if let Some(number) = view.watch {
@@ -371,7 +422,7 @@ impl TreeWatcher {
                 self.walk.leave_current();
             }
             self.names -= view.names.len();
-            for (name, known) in view.names {
+            for (name, known) in view.names.into_values() {
                 let path = folder.join(&*name);
                 match known.kind {
                     NameKnown::File(_) => {

@@ -1,11 +1,12 @@
 //! Notices of the kernel, by their watch.
 
-use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use super::folders::FolderKey;
+use super::names::NameTable;
 use super::{FileChange, MOVE_HOLD, TreeEvent, TreeWatcher};
 use crate::files::walk::NamedEntry;
 use crate::files::watch::{WatchEvent, WatchNumber, WatchRefusal};
@@ -22,11 +23,19 @@ pub(super) enum NameInterest {
 /// Purposes of a watch of a folder. A folder that is reached by two paths has one watch.
 #[derive(Debug)]
 pub(super) struct WatchUse {
-    /// The path that it was first watched by.
-    path: PathBuf,
+    /// The path that it was watched by, if it is no folder of the tree.
+    path: Option<Box<Path>>,
     /// Folders of the tree.
-    folders: Vec<PathBuf>,
-    interests: HashMap<OsString, Vec<NameInterest>>,
+    folders: Vec<FolderKey>,
+    interests: NameTable<Vec<NameInterest>>,
+}
+
+impl WatchUse {
+    /// A path of the folder.
+    fn path(&self) -> Option<&Path> {
+        let folder = self.folders.first().map(FolderKey::path);
+        folder.or(self.path.as_deref())
+    }
 }
 
 /// First half of a rename.
@@ -34,6 +43,8 @@ pub(super) struct WatchUse {
 pub(super) struct PendingMove {
     cookie: u32,
     from: PathBuf,
+    /// True if it was found under that path.
+    found: bool,
     pub(super) until: Instant,
 }
 
@@ -80,8 +91,17 @@ impl TreeWatcher {
             WatchEvent::Created(watch, name) => self.name_came(watch, &name, None, events),
             WatchEvent::MovedIn(watch, name, cookie) => {
                 let pending = self.moves.iter().position(|half| half.cookie == cookie);
-                let from = pending.map(|at| self.moves.swap_remove(at).from);
-                self.name_came(watch, &name, from, events);
+                let half = pending.map(|at| self.moves.swap_remove(at));
+                let (found, missed) = match half {
+                    Some(half) if half.found => (Some(half.from), None),
+                    half => (None, half.map(|half| half.from)),
+                };
+                self.name_came(watch, &name, found, events);
+                let place = self.uses.get(&watch).and_then(WatchUse::path);
+                if let (Some(from), Some(place)) = (missed, place) {
+                    let to = place.join(&name);
+                    events.push(TreeEvent::Missed { from, to });
+                }
             }
             WatchEvent::Deleted(watch, name) => {
                 self.target_left(watch, &name);
@@ -94,14 +114,7 @@ impl TreeWatcher {
                 self.target_left(watch, &name);
                 for folder in self.folders_of(watch) {
                     self.name_left(&folder, &name);
-                    if let Some(from) = self.take_file(&folder, &name, events) {
-                        let until = Instant::now() + MOVE_HOLD;
-                        self.moves.push(PendingMove {
-                            cookie,
-                            from,
-                            until,
-                        });
-                    }
+                    self.note_left(&folder, &name, cookie, events);
                 }
             }
             WatchEvent::Overflow => {
@@ -110,6 +123,21 @@ impl TreeWatcher {
                 self.files.note_all(events);
                 self.rescan();
             }
+        }
+    }
+
+    /// A name was renamed: the second half of it says to what.
+    fn note_left(&mut self, folder: &Path, name: &OsStr, cookie: u32, events: &mut Vec<TreeEvent>) {
+        let taken = self.take_file(folder, name, events);
+        let found = taken.is_some();
+        let missed = || self.is_file_name(folder, name).then(|| folder.join(name));
+        if let Some(from) = taken.or_else(missed) {
+            self.moves.push(PendingMove {
+                cookie,
+                from,
+                found,
+                until: Instant::now() + MOVE_HOLD,
+            });
         }
     }
 
@@ -139,21 +167,25 @@ impl TreeWatcher {
         };
         let folders = used.folders.clone();
         let interests = used.interests.get(name).cloned().unwrap_or_default();
-        let place = used.path.join(name);
+        let place = used.path().map(|place| place.join(name));
         for folder in folders {
-            let Some(entry) = self.examine(&folder, name) else {
+            let folder = folder.path();
+            let Some(entry) = self.examine(folder, name) else {
                 continue;
             };
-            self.name_returned(&folder, name);
+            self.name_returned(folder, name);
             match from.take() {
-                Some(from) => self.note_moved(&folder, name, from, entry, events),
-                None => self.note_entry(&folder, name.to_owned(), entry, false, events),
+                Some(from) => self.note_moved(folder, name, from, entry, events),
+                None => self.note_entry(folder, name.to_owned(), entry, false, events),
             }
         }
-        events.extend(from.map(|from| TreeEvent::Moved {
-            from,
-            to: place,
-            to_matches: false,
+        events.extend(from.map(|from| match place {
+            Some(to) => TreeEvent::Moved {
+                from,
+                to,
+                to_matches: false,
+            },
+            None => TreeEvent::Vanished { path: from },
         }));
         for interest in interests {
             match interest {
@@ -188,7 +220,8 @@ impl TreeWatcher {
 
     /// A path has a file again: the one that left it did so before.
     pub(super) fn settle_move_from(&mut self, path: &Path, events: &mut Vec<TreeEvent>) {
-        let over = self.moves.extract_if(.., |half| half.from == path);
+        let over = |half: &mut PendingMove| half.found && half.from == path;
+        let over = self.moves.extract_if(.., over);
         events.extend(over.map(|half| TreeEvent::Vanished { path: half.from }));
     }
 
@@ -198,7 +231,8 @@ impl TreeWatcher {
             return;
         }
         let over = self.moves.extract_if(.., |half| half.until <= now);
-        events.extend(over.map(|half| TreeEvent::Vanished { path: half.from }));
+        let found = over.filter(|half| half.found);
+        events.extend(found.map(|half| TreeEvent::Vanished { path: half.from }));
     }
 
     /// A watched folder was renamed or deleted: nothing is known of its paths.
@@ -210,13 +244,15 @@ impl TreeWatcher {
             watcher.remove(watch);
         }
         for folder in used.folders {
-            self.drop_folder(&folder, events);
+            let folder = folder.path();
+            self.drop_folder(folder, events);
             match self.roots.iter().position(|root| root.path == folder) {
                 Some(root) => self.settle_root(root, events),
-                None => self.look_at(&folder, false, events),
+                None => self.look_at(folder, false, events),
             }
         }
-        for interest in used.interests.into_values().flatten() {
+        let interests = used.interests.into_values();
+        for interest in interests.flat_map(|(_, interests)| interests) {
             match interest {
                 NameInterest::Root(root) => self.settle_root(root, events),
                 NameInterest::Link(link) => self.look_at(&link, false, events),
@@ -226,7 +262,8 @@ impl TreeWatcher {
 
     fn folders_of(&self, watch: WatchNumber) -> Vec<PathBuf> {
         let used = self.uses.get(&watch);
-        used.map_or_else(Vec::new, |used| used.folders.clone())
+        let folders = used.into_iter().flat_map(|used| &used.folders);
+        folders.map(|folder| folder.path().to_owned()).collect()
     }
 
     /// Watches a folder, for a purpose that the caller adds.
@@ -234,24 +271,34 @@ impl TreeWatcher {
         let watcher = self.watcher.as_mut().ok_or(WatchRefusal::NoInstance)?;
         let number = watcher.watch_folder(folder)?;
         self.uses.entry(number).or_insert_with(|| WatchUse {
-            path: folder.to_owned(),
+            path: Some(folder.into()),
             folders: Vec::new(),
-            interests: HashMap::new(),
+            interests: NameTable::default(),
         });
         Ok(number)
     }
 
-    pub(super) fn add_folder_use(&mut self, number: WatchNumber, folder: &Path) {
-        if let Some(used) = self.uses.get_mut(&number)
-            && !used.folders.iter().any(|known| known == folder)
-        {
-            used.folders.push(folder.to_owned());
+    pub(super) fn add_folder_use(&mut self, number: WatchNumber, folder: &FolderKey) {
+        let Some(used) = self.uses.get_mut(&number) else {
+            return;
+        };
+        match used.folders.iter_mut().find(|known| *known == folder) {
+            // So that no older visit of it is kept.
+            Some(known) => known.clone_from(folder),
+            None => {
+                used.folders.reserve_exact(1);
+                used.folders.push(folder.clone());
+            }
         }
+        used.path = None;
     }
 
     pub(super) fn remove_folder_use(&mut self, number: WatchNumber, folder: &Path) {
         if let Some(used) = self.uses.get_mut(&number) {
-            used.folders.retain(|known| known != folder);
+            used.folders.retain(|known| known.path() != folder);
+            if used.folders.is_empty() && used.path.is_none() {
+                used.path = Some(folder.into());
+            }
         }
         self.release(number);
     }
@@ -263,9 +310,10 @@ impl TreeWatcher {
         interest: NameInterest,
     ) {
         if let Some(used) = self.uses.get_mut(&number) {
-            let interests = used.interests.entry(name.to_owned()).or_default();
-            if !interests.contains(&interest) {
-                interests.push(interest);
+            match used.interests.get_mut(name) {
+                Some(interests) if interests.contains(&interest) => {}
+                Some(interests) => interests.push(interest),
+                None => used.interests.insert(name.into(), vec![interest]),
             }
         }
     }

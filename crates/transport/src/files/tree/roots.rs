@@ -77,7 +77,7 @@ impl TreeWatcher {
         if let Some((number, name)) = root.missing.take() {
             self.remove_interest(number, &name, &NameInterest::Root(index));
         }
-        if before == Some(found) && self.folders.contains_key(&path) {
+        if before == Some(found) && self.folders.contains_key(path.as_path()) {
             return;
         }
         self.drop_folder(&path, events);

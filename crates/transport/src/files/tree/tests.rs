@@ -179,6 +179,31 @@ fn a_file_that_left_vanishes_before_the_next_one_of_its_name_is_found() {
 }
 
 #[test]
+fn a_file_that_was_renamed_before_it_was_found_is_missed() {
+    let mut scene = TreeScene::new(&["*.log"]);
+    scene.settle();
+    scene.write("a.log");
+    fs::rename(scene.at("a.log"), scene.at("a.log.1")).unwrap();
+    let missed = TreeEvent::Missed {
+        from: scene.at("a.log"),
+        to: scene.at("a.log.1"),
+    };
+    assert_eq!(scene.settle(), [missed]);
+    // The next one may have its name by the time that it is looked at.
+    scene.write("a.log");
+    fs::rename(scene.at("a.log"), scene.at("a.log.2")).unwrap();
+    scene.write("a.log");
+    let moved = scene.moved("a.log", "a.log.2", false);
+    let found = scene.found("a.log");
+    assert_eq!(scene.settle(), [found.clone(), moved, found]);
+    // Of one that went where nothing is watched nothing can be told.
+    scene.write("b.log");
+    fs::rename(scene.at("b.log"), scene.folder.path().with_extension("b")).unwrap();
+    assert_eq!(scene.settle(), []);
+    fs::remove_file(scene.folder.path().with_extension("b")).unwrap();
+}
+
+#[test]
 fn a_renamed_folder_takes_its_files_with_it() {
     let mut scene = TreeScene::new(&["*/*/*.log"]);
     scene.write("a/s/1.log");
