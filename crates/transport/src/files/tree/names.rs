@@ -9,7 +9,7 @@ pub(super) enum NameTable<T> {
     /// At most one.
     Few(Option<(Box<OsStr>, T)>),
     /// More than one, at some time.
-    Many(Box<HashMap<Box<OsStr>, T>>),
+    Many(HashMap<Box<OsStr>, T>),
 }
 
 impl<T> Default for NameTable<T> {
@@ -57,7 +57,7 @@ impl<T> NameTable<T> {
             Self::Few(one) => match one.take() {
                 Some((before, known)) if before != name => {
                     let all = [(before, known), (name, value)];
-                    *self = Self::Many(Box::new(HashMap::from(all)));
+                    *self = Self::Many(HashMap::from(all));
                 }
                 _ => *one = Some((name, value)),
             },
@@ -80,7 +80,7 @@ impl<T> NameTable<T> {
             Self::Many(all) => (None, Some(all)),
         };
         let one = one.into_iter().map(|(name, known)| (&**name, known));
-        let all = all.into_iter().flat_map(|all| all.iter());
+        let all = all.into_iter().flatten();
         one.chain(all.map(|(name, known)| (&**name, known)))
     }
 
@@ -89,7 +89,7 @@ impl<T> NameTable<T> {
             Self::Few(one) => (one, None),
             Self::Many(all) => (None, Some(all)),
         };
-        let all = all.into_iter().flat_map(|all| all.into_iter());
+        let all = all.into_iter().flatten();
         one.into_iter().chain(all)
     }
 }
