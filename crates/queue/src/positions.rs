@@ -137,11 +137,11 @@ impl Log {
         }
     }
 
-    /// Writes the file, unless it has all.
+    /// Writes the file, unless it has all positions that count.
     ///
     /// # Errors
     /// The disk fails.
-    pub(crate) fn keep_positions(&self) -> io::Result<()> {
+    pub fn keep_positions(&self) -> io::Result<()> {
         let (mut file, now) = (self.noted.file(), instant_now());
         self.gather_positions(&file);
         match self.noted.is_behind(&file) {
