@@ -81,6 +81,7 @@ metrics! {
     FileReadBytes Counter "inrush_file_read_bytes_total" "Bytes read from files, by source.";
     FilesOpen Gauge "inrush_file_open_files" "Files that are open, by source.";
     FilesPolled Gauge "inrush_file_polled_files" "Files that are polled, since the kernel does not report their changes, by source.";
+    FilesWaiting Gauge "inrush_file_waiting_files" "Files that wait under their names until fewer files are open, by source.";
     FileRotations Counter "inrush_file_rotations_total" "Files that were read to their end and followed by the next one of their log, by source.";
     FileRotatedAway Counter "inrush_file_rotated_away_unread_bytes_total" "Bytes that were deleted before they could be read, by source.";
     FileTruncated Counter "inrush_file_truncated_total" "Files that became shorter than what was read of them, and were read anew, by source.";

@@ -41,7 +41,7 @@ pub(crate) struct SourceHarness {
     pub(crate) services: Arc<SourceServices>,
     /// Knowledge without packs.
     pub(crate) known: Enrichment,
-    ledger: Arc<Ledger>,
+    pub(crate) ledger: Arc<Ledger>,
     feed: Arc<DestinationFeed>,
 }
 

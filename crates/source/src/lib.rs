@@ -27,6 +27,7 @@
 
 mod account;
 pub mod file;
+pub mod file_places;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod harness_tests;

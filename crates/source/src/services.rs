@@ -14,6 +14,8 @@ use inrush_stream::connection_limit::ConnectionLimiter;
 use inrush_transport::activation::InheritedSockets;
 use inrush_transport::config::ListenAddr;
 
+use crate::file_places::FilePlaces;
+
 /// Threads that all sources of one type share, such as those that read stream connections.
 pub trait SharedThreads: Any + Send + Sync {
     /// Takes no more connections.
@@ -56,6 +58,8 @@ pub struct SourceServices {
     pub context: WorkerContext,
     /// Places for connections.
     pub connections: Arc<ConnectionLimiter>,
+    /// Places for open log files.
+    pub files: Arc<FilePlaces>,
     /// Sizes of the threads that read.
     pub sizes: WorkerSizes,
     /// Folder for what is kept over a restart.
@@ -79,6 +83,7 @@ impl SourceServices {
         Arc::new(Self {
             context,
             connections: ConnectionLimiter::new(),
+            files: FilePlaces::new(),
             sizes,
             data_dir: data_dir.to_owned(),
             inherited: Mutex::new(inherited),

@@ -7,6 +7,7 @@ use inrush_event::{Counter, Metric, MetricsPage};
 use inrush_transport::files::packed_file::PackedEnd;
 
 use super::board::LogBoard;
+use crate::file_places::{FilePlaces, TakenPlaces};
 
 /// Reasons that an event is ended before its last piece.
 const FLUSHED: [JoinEnd; 4] = [JoinEnd::Size, JoinEnd::Age, JoinEnd::Ended, JoinEnd::Memory];
@@ -23,6 +24,8 @@ pub(super) struct FileCounts {
     pub(super) open_files: Counter,
     /// Files that are polled, since the kernel does not report their changes.
     pub(super) polled_files: Counter,
+    /// Files that the kernel reports changes of, since nothing was added for a while.
+    pub(super) watched_files: Counter,
     /// Generations that were opened behind another one of their log.
     pub(super) rotations: Counter,
     /// Bytes that were deleted before they could be read.
@@ -39,6 +42,8 @@ pub(super) struct FileCounts {
     pub(super) malformed_lines: Counter,
     /// Files that could not be opened or read.
     pub(super) failed_files: Counter,
+    /// Names that wait until fewer files are open.
+    pub(super) waiting_files: Counter,
     /// Events that went without the metadata of their container.
     pub(super) metadata_missing: Counter,
     /// Bytes that were passed over, of containers that nothing is wanted of.
@@ -47,6 +52,7 @@ pub(super) struct FileCounts {
     pub(super) joined_events: Counter,
     flushed: [Counter; 4],
     packed_faults: [Counter; 3],
+    places: TakenPlaces,
     /// Each log by itself.
     pub(super) board: LogBoard,
 }
@@ -77,6 +83,31 @@ impl LineCosts {
 }
 
 impl FileCounts {
+    /// Counts of a source whose files take these places.
+    pub(super) fn new(places: Arc<FilePlaces>) -> Self {
+        Self {
+            places: TakenPlaces::of(places),
+            ..Self::default()
+        }
+    }
+
+    /// True if another file may be opened.
+    pub(super) fn has_place(&self) -> bool {
+        self.places.has_room()
+    }
+
+    /// Counts a file that was opened.
+    pub(super) fn opened(&self) {
+        self.open_files.add(1);
+        self.places.take();
+    }
+
+    /// Counts files that were closed.
+    pub(super) fn closed(&self, files: usize) {
+        self.open_files.sub(files as u64);
+        self.places.give_back(files as u64);
+    }
+
     /// Counts an event that was ended before its last piece came.
     pub(super) fn flushed(&self, end: JoinEnd) {
         if let Some(at) = FLUSHED.iter().position(|one| *one == end) {
@@ -111,6 +142,7 @@ impl FileCounts {
             (Metric::FileReadBytes, &self.read_bytes),
             (Metric::FilesOpen, &self.open_files),
             (Metric::FilesPolled, &self.polled_files),
+            (Metric::FilesWaiting, &self.waiting_files),
             (Metric::FileRotations, &self.rotations),
             (Metric::FileRotatedAway, &self.rotated_away_unread_bytes),
             (Metric::FileTruncated, &self.truncated),

@@ -43,7 +43,7 @@ const REST_MAX: Duration = Duration::from_secs(1);
 const WORKLOADS_REST: Duration = Duration::from_millis(50);
 
 /// Stream of the time of the first start of a source, in place of a log.
-const FIRST_START: u64 = 0;
+pub(super) const FIRST_START: u64 = 0;
 
 /// Watches of the kernel that a source takes at most; others need some too.
 const WATCHES_MAX: usize = 1 << 19;
@@ -117,8 +117,6 @@ pub(super) struct FileFinder {
     options: FileSource,
     /// Positions that are to be gone on from.
     positions: Vec<(u64, LogPosition)>,
-    /// Time of the first start, if this is it.
-    first_start: Option<Timestamp>,
     /// Watcher of the files in volumes that annotations name, and their patterns.
     volumes: Option<TreeWatcher>,
     volume_patterns: BTreeSet<String>,
@@ -144,23 +142,23 @@ fn tree_of(options: &FileSource) -> Result<TreeWatcher, String> {
     tree.map_err(|(pattern, fault)| format!("`{pattern}`: {fault}"))
 }
 
-/// The time of the first start among the positions.
-fn first_start(positions: &[StreamPosition]) -> Option<i64> {
+/// The time of the first start among the positions, in nanoseconds since 1970.
+pub(super) fn first_start(positions: &[StreamPosition]) -> Option<Timestamp> {
     let found = positions.iter().find(|one| one.stream == FIRST_START)?;
     let bytes = found.state.as_ref().try_into().ok()?;
-    Some(i64::from_le_bytes(bytes))
+    Some(Timestamp(i64::from_le_bytes(bytes)))
 }
 
 impl FileFinder {
-    /// The finder of a source. It begins with the positions that the queue has. `open_desk` makes
-    /// the desk that is asked about containers, which wakes it.
+    /// The finder of a source, which was first started then. It begins with the positions that the
+    /// queue has. `open_desk` makes the desk that is asked about containers, which wakes it.
     ///
     /// # Errors
     /// In words: a pattern is none, there is no descriptor to be had, or no desk.
     pub(super) fn new(
         options: &FileSource,
         (counts, board): (&SharedCounts, &Arc<WorkloadBoard>),
-        positions: &[StreamPosition],
+        (first_start, positions): (Timestamp, &[StreamPosition]),
         reports: Receiver<TailReport>,
         open_desk: impl FnOnce(WakeCallback) -> Result<SourceDesk, String>,
     ) -> Result<Self, String> {
@@ -173,8 +171,6 @@ impl FileFinder {
         };
         let tree = tree_of(options)?;
         let desk = Arc::new(open_desk(handle.wake_callback())?);
-        let known_start = first_start(positions);
-        let now = Timestamp::now();
         let logs = positions.iter().filter(|one| one.stream != FIRST_START);
         let logs = logs.filter_map(|one| {
             let decoded = LogPosition::decode(&one.state);
@@ -196,7 +192,7 @@ impl FileFinder {
             ),
             Arc::clone(tree.allowed_roots()),
             Arc::clone(counts),
-            known_start.unwrap_or(now.0),
+            first_start.0,
             next,
         );
         let mut finder = Self {
@@ -210,7 +206,6 @@ impl FileFinder {
             by_watch: HashMap::new(),
             options: options.clone(),
             positions: logs.collect(),
-            first_start: known_start.is_none().then_some(now),
             volumes: None,
             volume_patterns: BTreeSet::new(),
             desk,
@@ -234,52 +229,18 @@ impl FileFinder {
 
     /// Finds files until it is told to end.
     pub(super) fn run(mut self, reader: &ReaderHandle) {
-        reader.order(TailOrder::Hold(self.options.rotate_hold.0));
-        if let Some(at) = self.first_start {
-            reader.order(TailOrder::Note(FIRST_START, at.0.to_le_bytes().to_vec()));
-        }
-        for gone in self.known.resume(&std::mem::take(&mut self.positions)) {
-            reader.order(TailOrder::ForgetPosition(gone));
-        }
+        self.begin(reader);
         let mut events = Events::with_capacity(16);
-        let mut found = Vec::new();
         while !self.handle.is_stopped() {
             let options = lock(&self.handle.orders.options).take();
             if let Some((options, desk)) = options {
                 self.desk = desk;
                 self.follow(options, reader);
             }
-            if let Err(error) = self.tree.poll(Duration::ZERO, &mut found) {
-                tracing::error!(%error, "notices of files cannot be read");
-                self.tree.rescan();
-            }
-            if let Some(volumes) = &mut self.volumes
-                && let Err(error) = volumes.poll(Duration::ZERO, &mut found)
-            {
-                tracing::error!(%error, "notices of files in volumes cannot be read");
-                volumes.rescan();
-            }
-            self.take_reports(reader);
-            self.known.look_again();
-            if self.next_prune <= Instant::now() {
-                self.counts.board.forget_gone();
-                self.next_prune = Instant::now() + REST_MAX;
-            }
-            for event in found.drain(..) {
-                self.take(event, reader);
-            }
-            let workloads_due = self.look_at_workloads(instant_now(), reader);
-            for order in self.known.take_orders() {
-                reader.order(order);
-            }
-            let counts = self.tree.counts();
-            self.counts.polled_files.set(counts.files_polled as u64);
+            let workloads_due = self.step(reader, Instant::now());
             let trees = [Some(&self.tree), self.volumes.as_ref()];
-            let trees = trees.into_iter().flatten();
-            if trees.clone().all(|tree| tree.counts().folders_polled == 0) {
-                self.counts.board.folders_watched();
-            }
-            let due = trees.map(|tree| tree.due_in(Instant::now()));
+            let due = trees.into_iter().flatten();
+            let due = due.map(|tree| tree.due_in(Instant::now()));
             let rest = due
                 .chain([workloads_due, REST_MAX])
                 .min()
@@ -353,6 +314,53 @@ impl FileFinder {
         }
     }
 
+    /// Goes on with the logs of an earlier process, before any folder is listed.
+    pub(super) fn begin(&mut self, reader: &ReaderHandle) {
+        reader.order(TailOrder::Hold(self.options.rotate_hold.0));
+        self.known.resume(&std::mem::take(&mut self.positions));
+    }
+
+    /// Takes in what has happened. Returns the time until containers are to be looked at.
+    pub(super) fn step(&mut self, reader: &ReaderHandle, now: Instant) -> Duration {
+        let mut found = Vec::new();
+        if let Err(error) = self.tree.poll(Duration::ZERO, &mut found) {
+            tracing::error!(%error, "notices of files cannot be read");
+            self.tree.rescan();
+        }
+        if let Some(volumes) = &mut self.volumes
+            && let Err(error) = volumes.poll(Duration::ZERO, &mut found)
+        {
+            tracing::error!(%error, "notices of files in volumes cannot be read");
+            volumes.rescan();
+        }
+        self.take_reports(reader);
+        for event in found {
+            self.take(event, reader);
+        }
+        self.known.look_again(now);
+        if self.tree.is_listed() {
+            self.known.give_up_orphans();
+        }
+        if self.next_prune <= now {
+            self.counts.board.forget_gone();
+            self.next_prune = now + REST_MAX;
+        }
+        let workloads_due = self.look_at_workloads(instant_now(), reader);
+        for order in self.known.take_orders() {
+            reader.order(order);
+        }
+        let counts = self.tree.counts();
+        self.counts.polled_files.set(counts.files_polled as u64);
+        self.counts.watched_files.set(counts.files_watched as u64);
+        let mut trees = [Some(&self.tree), self.volumes.as_ref()]
+            .into_iter()
+            .flatten();
+        if trees.all(|tree| tree.counts().folders_polled == 0) {
+            self.counts.board.folders_watched();
+        }
+        workloads_due
+    }
+
     /// Follows other options: files that still match stay open.
     fn follow(&mut self, options: FileSource, reader: &ReaderHandle) {
         let tree = match tree_of(&options) {
@@ -375,19 +383,10 @@ impl FileFinder {
             tracing::error!(%error, "files cannot be watched");
         }
         let roots = Arc::clone(self.tree.allowed_roots());
-        let globs = GlobSet::new(&options.include, &options.exclude);
         // So that what was found in volumes is known to the new desk, too.
         let patterns = self.desk.volume_patterns();
-        let desk = Arc::clone(&self.desk);
-        let matches = |path: &Path| {
-            desk.volume_root(path).is_some()
-                || globs.as_ref().is_ok_and(|globs| globs.matches(path))
-        };
-        let gone = self.known.follow_options(
-            FormMaker::new(&options, Arc::clone(&self.desk)),
-            roots,
-            matches,
-        );
+        let maker = FormMaker::new(&options, Arc::clone(&self.desk));
+        let gone = self.known.follow_options(maker, roots);
         for stream in gone {
             reader.order(TailOrder::Forget(stream));
         }
@@ -409,12 +408,8 @@ impl FileFinder {
                 from,
                 to,
                 to_matches,
-            } => {
-                self.known.vanished(&from);
-                if to_matches {
-                    self.known.found(&to);
-                }
-            }
+            } => self.known.moved(&from, &to, to_matches),
+            TreeEvent::Missed { from, to } => self.known.missed_name(&from, &to),
             TreeEvent::Changed { file, change } => {
                 let Some(stream) = self.by_watch.get(&file).copied() else {
                     return;
@@ -447,13 +442,9 @@ impl FileFinder {
                 }
                 TailReport::Learnt(identity) => self.known.learn(identity),
                 TailReport::Left(key, taken) => self.known.left(key, taken),
-                TailReport::Ended {
-                    stream,
-                    taken,
-                    is_deleted,
-                } => {
-                    self.known.ended(stream, taken, is_deleted);
-                    if let Some(log) = self.watched.remove(&stream) {
+                TailReport::Ended(ended) => {
+                    self.known.ended(&ended);
+                    if let Some(log) = self.watched.remove(&ended.stream) {
                         self.by_watch.remove(&log.watch);
                         self.tree.forget_file(log.watch);
                     }

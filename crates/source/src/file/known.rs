@@ -13,8 +13,8 @@
 //! # After a crash
 //! All of it is made anew from the positions in the queue and the names in the folders.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -23,46 +23,59 @@ use std::time::{Duration, Instant, SystemTime};
 
 use inrush_event::instant_now;
 use inrush_kubernetes::{WorkloadAnswer, WorkloadMetadataState, WorkloadView};
+use inrush_transport::files::glob::GlobSet;
 use inrush_transport::files::identity::{FileIdentity, IdentityMatch, InodeKey};
 use inrush_transport::files::tail_file::{AllowedRoots, PathRefusal, TailFile};
 
+use super::again::{ClosedFile, ClosedFiles, LaterNames, LaterReason};
+use super::copies::CopyState;
 use super::counts::SharedCounts;
 use super::decoder::{LineForm, LogForm};
 use super::form::{FormMaker, is_chained};
 use super::log::{Generation, is_within_line};
-use super::options::StartAt;
+use super::options::{FileSource, StartAt};
+use super::packed::{OpenFile, PackedFiles, unpacker_of};
 use super::place::LogPlace;
-use super::position::LogPosition;
-use super::tail::{FoundLog, TailOrder};
+use super::resume::OrphanLogs;
+use super::tail::{EndedLog, FoundLog, TailOrder};
 use super::workload::WorkloadBoard;
-use packed::{OpenFile, PackedFiles, is_copy_of, is_same, unpacker_of};
-
-mod packed;
 
 /// Endings of names of what is compressed, or not complete yet: never read as text.
 const PACKED: [&[u8]; 7] = [b".gz", b".bz2", b".xz", b".zst", b".lz4", b".Z", b".tmp"];
 
+/// Stream of a file that no log has read: a copy.
+pub(super) const NO_LOG: u64 = u64::MAX;
+
+/// Generations of a log that are known without a look at which have a name.
+const FILES_KEPT: usize = 16;
+
 /// File systems keep times by the kernel's coarse clock, which is up to a tick (10 ms) late.
-const BIRTH_GRAIN_NS: i64 = 10_000_000;
+pub(super) const BIRTH_GRAIN_NS: i64 = 10_000_000;
 
 /// A file that a log reads, or has read.
-struct KnownFile {
-    stream: u64,
-    identity: FileIdentity,
-    /// Bytes that are taken, once it is closed.
-    closed_at: Option<u64>,
-    open: OpenFile,
+pub(super) struct KnownFile {
+    pub(super) stream: u64,
+    pub(super) identity: FileIdentity,
+    /// Bytes that are taken, once it is closed; `u64::MAX`: others of its log followed it.
+    pub(super) closed_at: Option<u64>,
+    /// Bytes that were taken when the reader left it for the next one of its log.
+    pub(super) left_at: Option<u64>,
+    pub(super) open: OpenFile,
 }
 
 /// A log that is read.
-struct KnownLog {
+pub(super) struct KnownLog {
     /// Its name, which the newest generation has.
-    path: PathBuf,
+    pub(super) path: PathBuf,
+    /// Other names of that file which match, such as links.
+    pub(super) others: Vec<PathBuf>,
     form: Arc<LogForm>,
     /// True if its generations are read one after the other.
-    is_chained: bool,
+    pub(super) is_chained: bool,
+    /// True if the newest generation has lost its name.
+    pub(super) is_gone: bool,
     /// Its generations, the oldest first.
-    files: Vec<InodeKey>,
+    pub(super) files: Vec<InodeKey>,
     /// Knowledge of its container, if it is one's.
     workload: Option<WorkloadAnswer>,
     /// Time until which it waits for that.
@@ -73,43 +86,43 @@ struct KnownLog {
 pub(super) struct KnownFiles {
     maker: FormMaker,
     board: Arc<WorkloadBoard>,
-    roots: Arc<AllowedRoots>,
-    counts: SharedCounts,
-    start_at: StartAt,
+    globs: Option<GlobSet>,
+    pub(super) roots: Arc<AllowedRoots>,
+    pub(super) counts: SharedCounts,
+    pub(super) start_at: StartAt,
     /// Time of the first start of the source, in nanoseconds since 1970: older files are old.
-    first_start: i64,
+    pub(super) first_start: i64,
     older_than: Option<Duration>,
-    packed: PackedFiles,
-    by_inode: HashMap<InodeKey, KnownFile>,
-    by_path: HashMap<PathBuf, u64>,
-    logs: HashMap<u64, KnownLog>,
+    pub(super) packed: PackedFiles,
+    pub(super) by_inode: HashMap<InodeKey, KnownFile>,
+    pub(super) by_path: HashMap<PathBuf, u64>,
+    pub(super) logs: HashMap<u64, KnownLog>,
     next_stream: u64,
     /// Orders that are to be sent.
-    orders: Vec<TailOrder>,
+    pub(super) orders: Vec<TailOrder>,
     /// Names of files that are being copied.
-    postponed: Vec<PathBuf>,
+    pub(super) postponed: Vec<PathBuf>,
     /// Names that could not be opened, and why: said once.
-    refused: HashMap<PathBuf, PathRefusal>,
-}
-
-/// A copy of a log.
-enum CopyState {
-    /// Of this log; it has the log's beginning.
-    Whole(u64),
-    /// It is shorter than the log's beginning, and may become a copy.
-    Begun,
+    pub(super) refused: HashMap<PathBuf, PathRefusal>,
+    pub(super) later: LaterNames,
+    pub(super) closed: ClosedFiles,
+    /// Logs of an earlier process whose file has another name now, or none.
+    pub(super) orphans: OrphanLogs,
 }
 
 /// An open file that no log has.
-struct NewFile {
-    path: PathBuf,
-    file: TailFile,
-    identity: FileIdentity,
+pub(super) struct NewFile {
+    /// Name under which it was opened.
+    pub(super) path: PathBuf,
+    pub(super) file: TailFile,
+    pub(super) identity: FileIdentity,
     /// Time by which generations are ordered: its birth, or its last change.
-    born: i64,
+    pub(super) born: i64,
     /// Time of its last change.
-    modified: i64,
-    length: u64,
+    pub(super) modified: i64,
+    pub(super) length: u64,
+    /// Form of its lines, once it was looked for.
+    format: OnceCell<Option<LineForm>>,
 }
 
 fn is_packed(name: &[u8]) -> bool {
@@ -118,9 +131,37 @@ fn is_packed(name: &[u8]) -> bool {
 
 /// True if a name is that of an older generation of `base`: `base.1`, `base.20261128-101500`,
 /// `base-20261128`.
-fn is_generation(base: &[u8], name: &[u8]) -> bool {
+pub(super) fn is_generation(base: &[u8], name: &[u8]) -> bool {
     let rest = name.strip_prefix(base);
     rest.is_some_and(|rest| matches!(rest.first(), Some(b'.' | b'-'))) && !is_packed(name)
+}
+
+/// True if a generation's name has a number or a time behind that of its log, and nothing else:
+/// what has other words there may be no log at all.
+fn is_rotated(base: &[u8], name: &[u8]) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_digit() || b".-_:T".contains(byte);
+    let rest = name.strip_prefix(base);
+    rest.is_some_and(|rest| rest.iter().all(is_part) && rest.iter().any(u8::is_ascii_digit))
+}
+
+/// True if the name of a path is that of something compressed, or not complete.
+pub(super) fn is_packed_path(path: &Path) -> bool {
+    is_packed(name_of(path))
+}
+
+/// The last part of a path, as bytes.
+pub(super) fn name_of(path: &Path) -> &[u8] {
+    path.file_name().map_or(&b""[..], OsStrExt::as_bytes)
+}
+
+/// True if a path is that of an older generation of the log at another path.
+pub(super) fn is_generation_of(log: &Path, path: &Path) -> bool {
+    log.parent() == path.parent() && is_generation(name_of(log), name_of(path))
+}
+
+/// True if a path leads to this file now.
+pub(super) fn leads_to(path: &Path, key: InodeKey) -> bool {
+    fs::metadata(path).is_ok_and(|found| InodeKey::of(&found) == key)
 }
 
 impl KnownFiles {
@@ -136,6 +177,9 @@ impl KnownFiles {
         Self {
             start_at: options.start_at,
             older_than: options.older_than.map(|age| age.0),
+            globs: GlobSet::new(&options.include, &options.exclude).ok(),
+            later: LaterNames::new(options.poll_interval.0),
+            closed: ClosedFiles::new(options.poll_interval.0),
             packed: PackedFiles::new(options.compressed),
             maker,
             board,
@@ -149,7 +193,23 @@ impl KnownFiles {
             orders: Vec::new(),
             postponed: Vec::new(),
             refused: HashMap::new(),
+            orphans: OrphanLogs::default(),
         }
+    }
+
+    /// True if files of that name are to be read.
+    pub(super) fn matches(&self, path: &Path) -> bool {
+        self.is_included(path) || self.maker.desk().volume_root(path).is_some()
+    }
+
+    /// True if the options name a path.
+    pub(super) fn is_included(&self, path: &Path) -> bool {
+        self.globs.as_ref().is_some_and(|globs| globs.matches(path))
+    }
+
+    /// The options that it follows.
+    pub(super) fn options(&self) -> &FileSource {
+        self.maker.options()
     }
 
     /// Takes the orders to the reader.
@@ -167,21 +227,34 @@ impl KnownFiles {
         &mut self,
         maker: FormMaker,
         roots: Arc<AllowedRoots>,
-        matches: impl Fn(&Path) -> bool,
     ) -> Vec<u64> {
-        self.older_than = maker.options().older_than.map(|age| age.0);
-        self.start_at = maker.options().start_at;
-        self.packed.follow(maker.options().compressed);
-        (self.maker, self.roots) = (maker, roots);
+        self.maker = maker;
+        let options = self.maker.options();
+        self.older_than = options.older_than.map(|age| age.0);
+        self.packed.follow(options.compressed);
+        self.start_at = options.start_at;
+        self.globs = GlobSet::new(&options.include, &options.exclude).ok();
+        // All names are found again.
+        self.later = LaterNames::new(options.poll_interval.0);
+        self.counts.waiting_files.set(0);
+        let closed = ClosedFiles::new(options.poll_interval.0);
+        for file in std::mem::replace(&mut self.closed, closed).into_files() {
+            if self.matches(&file.path) {
+                self.closed.insert(file);
+            }
+        }
+        self.roots = roots;
         let mut gone = Vec::new();
+        let desk = Arc::clone(self.maker.desk());
         for (stream, log) in &mut self.logs {
-            if !matches(&log.path) {
+            let globs = self.globs.as_ref();
+            let is_included = globs.is_some_and(|globs| globs.matches(&log.path));
+            if !is_included && desk.volume_root(&log.path).is_none() {
                 gone.push(*stream);
                 continue;
             }
             let name = log.path.to_string_lossy();
-            let before = log.workload.as_ref();
-            log.workload = self.maker.desk().ask(&name, before, true);
+            log.workload = desk.ask(&name, log.workload.as_ref(), true);
             let view = log.workload.as_ref().map(|answer| &*answer.view);
             if view.is_none_or(|one| one.metadata != WorkloadMetadataState::Awaited) {
                 log.held_until = None;
@@ -189,7 +262,7 @@ impl KnownFiles {
             let form = (self.maker).form_like(&name, &log.form, view, log.held_until);
             log.form = Arc::clone(&form);
             self.orders.push(TailOrder::Form(*stream, form));
-            match view.filter(|_| self.maker.desk().is_live()) {
+            match view.filter(|_| desk.is_live()) {
                 Some(view) => self.board.show(*stream, view),
                 None => self.board.remove(*stream),
             }
@@ -254,17 +327,22 @@ impl KnownFiles {
         }
     }
 
-    fn open(&mut self, path: &Path) -> Option<NewFile> {
+    /// Opens a file, where it may be.
+    pub(super) fn open_file(&self, path: &Path) -> Result<TailFile, PathRefusal> {
         // Links never lead out of a volume: its files are written by others than who reads them.
         let volume = self.maker.desk().volume_root(path);
         let volume = volume.map(|root| AllowedRoots::new(vec![root], false));
-        let roots = volume.as_ref().unwrap_or(&self.roots);
-        let opened = TailFile::open(path, roots).and_then(|file| {
+        TailFile::open(path, volume.as_ref().unwrap_or(&self.roots))
+    }
+
+    pub(super) fn open(&mut self, path: &Path) -> Option<NewFile> {
+        let opened = self.open_file(path).and_then(|file| {
             let identity = FileIdentity::of(file.as_file()).map_err(PathRefusal::from)?;
             let status = file.status().map_err(PathRefusal::from)?;
             let modified = i64::try_from(status.modified_ns).unwrap_or(i64::MAX);
             Ok(NewFile {
                 path: path.to_owned(),
+                format: OnceCell::new(),
                 file,
                 identity,
                 born: identity.birth_ns.unwrap_or(modified),
@@ -278,50 +356,66 @@ impl KnownFiles {
                 self.counts.board.settled(path);
                 Some(new)
             }
-            Err(PathRefusal::Gone) => None,
+            Err(PathRefusal::Gone) => {
+                self.refused.remove(path);
+                None
+            }
             Err(refusal) => {
-                if self.refused.get(path) != Some(&refusal) {
-                    self.counts.failed_files.add(1);
-                    tracing::warn!(file = %path.display(), "not read: {refusal}");
-                    self.counts.board.refused(path, &refusal);
-                    self.refused.insert(path.to_owned(), refusal);
-                }
+                self.refuse(path, refusal);
                 None
             }
         }
     }
 
+    /// A name cannot be opened now. No notice says when it can.
+    fn refuse(&mut self, path: &Path, refusal: PathRefusal) {
+        if self.matches(path) {
+            self.later.insert(path, path, LaterReason::Refused);
+        }
+        if self.refused.get(path) != Some(&refusal) {
+            self.counts.failed_files.add(1);
+            tracing::warn!(file = %path.display(), "not read: {refusal}");
+            self.counts.board.refused(path, &refusal);
+            self.refused.insert(path.to_owned(), refusal);
+        }
+    }
+
     /// Looks at a name that matches the patterns.
     pub(super) fn found(&mut self, path: &Path) {
-        if is_packed(path.file_name().map_or(&b""[..], OsStr::as_bytes)) {
+        self.later.remove(path);
+        if is_packed_path(path) {
             return self.found_packed(path);
         }
         let Some(new) = self.open(path) else {
             return;
         };
-        if self.is_read(path, &new) {
-            return;
-        }
-        if self.is_too_old(&new) {
+        if self.is_read(path, &new) || self.is_too_old(path, path, &new) {
             return;
         }
         match self.copied_from(path, &new) {
-            Some(CopyState::Whole(stream)) => {
-                self.know(stream, new.identity);
-                if let Some(copy) = self.by_inode.get_mut(&new.identity.key) {
-                    copy.closed_at = Some(new.length);
-                }
-                return;
-            }
+            Some(CopyState::Whole) => return self.know_copy(path, new.identity),
             Some(CopyState::Begun) => return self.postponed.push(path.to_owned()),
             None => {}
         }
-        match self.by_path.get(path).copied() {
+        if !self.counts.has_place() {
+            return self.later.insert_full(path, path, new.length);
+        }
+        let Some(new) = self.adopt(path, new) else {
+            return;
+        };
+        let before = self.by_path.get(path).copied();
+        if self.by_inode.contains_key(&new.identity.key) {
+            // It was closed, and is read on.
+            before.into_iter().for_each(|before| self.name_gone(before));
+            self.begin(path, new);
+            return;
+        }
+        match before {
             Some(stream) if self.logs.get(&stream).is_some_and(|log| log.is_chained) => {
                 self.follow(stream, path, new);
             }
             Some(stream) => {
-                self.orders.push(TailOrder::NameGone(stream));
+                self.name_gone(stream);
                 self.by_path.remove(path);
                 self.missed(stream, path, &new);
                 self.begin(path, new);
@@ -330,142 +424,182 @@ impl KnownFiles {
         }
     }
 
-    fn is_too_old(&self, new: &NewFile) -> bool {
-        let is_old = |age| is_older(i128::from(new.modified), age);
-        self.older_than.is_some_and(is_old)
+    /// True if a file was last written too long ago; it is looked at again.
+    pub(super) fn is_too_old(&mut self, name: &Path, log: &Path, new: &NewFile) -> bool {
+        let age = self.older_than;
+        let is_old = age.is_some_and(|age| is_older(i128::from(new.modified), age));
+        if is_old {
+            let reason = LaterReason::Old(new.modified);
+            self.later.insert(name, log, reason);
+        }
+        is_old
     }
 
-    /// Takes note of the head of a file that has grown.
+    /// Takes note of the head of a file that has grown, or that begins anew.
     pub(super) fn learn(&mut self, identity: FileIdentity) {
-        if let Some(known) = self.by_inode.get_mut(&identity.key) {
-            known.identity = identity;
+        let Some(known) = self.by_inode.get_mut(&identity.key) else {
+            return;
+        };
+        let before = std::mem::replace(&mut known.identity, identity);
+        let stream = known.stream;
+        if identity.head.len < before.head.len {
+            self.know_copies(stream);
         }
     }
 
     /// A generation of a log was left, with so many bytes taken.
     pub(super) fn left(&mut self, key: InodeKey, taken: u64) {
         if let Some(known) = self.by_inode.get_mut(&key) {
-            known.closed_at = Some(taken);
+            known.left_at = Some(taken);
         }
         self.copied(key);
     }
 
-    /// A file that has the name of an older generation and begins as the log's own file, which has
-    /// another inode, is a copy of it (`copytruncate` of logrotate). Nothing else makes a new file
-    /// under such a name, so one that is still shorter is looked at again.
-    fn copied_from(&self, path: &Path, new: &NewFile) -> Option<CopyState> {
-        let name = path.file_name()?.as_bytes();
-        self.logs.iter().find_map(|(stream, log)| {
-            let base = log.path.file_name().map_or(&b""[..], OsStrExt::as_bytes);
-            if log.path.parent() != path.parent() || !is_generation(base, name) {
-                return None;
-            }
-            let newest = log.files.last().and_then(|key| self.by_inode.get(key))?;
-            if newest.identity.key == new.identity.key {
-                return None;
-            }
-            if new.length < u64::from(newest.identity.head.len) {
-                return Some(CopyState::Begun);
-            }
-            let same = newest.identity.same_content(new.file.as_file());
-            same.unwrap_or(false).then_some(CopyState::Whole(*stream))
-        })
-    }
-
-    /// Looks again at names of files that were being copied.
-    pub(super) fn look_again(&mut self) {
-        for path in std::mem::take(&mut self.postponed) {
-            self.found(&path);
-        }
-        self.forget_gone();
-    }
-
     /// True if a log reads the file, or has read it to its end.
-    fn is_read(&mut self, path: &Path, new: &NewFile) -> bool {
-        let Some(known) = self.by_inode.get(&new.identity.key) else {
+    pub(super) fn is_read(&mut self, path: &Path, new: &NewFile) -> bool {
+        let key = new.identity.key;
+        let Some(known) = self.by_inode.get(&key) else {
             return false;
         };
+        let (stream, closed_at) = (known.stream, known.closed_at);
         match known.identity.matches(new.file.as_file()) {
             Ok(IdentityMatch::Same | IdentityMatch::OtherDevice) => {}
-            Ok(IdentityMatch::Rewritten) if known.closed_at.is_none() => {
-                self.orders.push(TailOrder::Changed(known.stream));
+            Ok(IdentityMatch::Rewritten) if closed_at.is_none() => {
+                self.orders.push(TailOrder::Changed(stream));
             }
             _ => {
                 self.counts.inode_reused.add(1);
-                self.by_inode.remove(&new.identity.key);
+                self.forget_file(key);
                 return false;
             }
         }
-        if known.closed_at.is_some_and(|taken| new.length > taken) {
-            return false;
+        match closed_at {
+            None => self.name(stream, path, key),
+            Some(taken) if new.length > taken => return false,
+            Some(_) => {}
         }
-        let stream = known.stream;
-        self.by_path.entry(path.to_owned()).or_insert(stream);
         true
+    }
+
+    /// Forgets a file that is there no more. A log that has ended with it has no position.
+    pub(super) fn forget_file(&mut self, key: InodeKey) {
+        let Some(file) = self.by_inode.remove(&key) else {
+            return;
+        };
+        let is_last = file.closed_at.is_some_and(|taken| taken < u64::MAX);
+        if is_last && self.has_ended(file.stream) {
+            self.orders.push(TailOrder::ForgetPosition(file.stream));
+        }
+    }
+
+    /// A name leads to a file that a log reads.
+    fn name(&mut self, stream: u64, path: &Path, key: InodeKey) {
+        let Some(log) = self.logs.get_mut(&stream) else {
+            return;
+        };
+        if log.files.last() != Some(&key) || is_generation_of(&log.path, path) {
+            return;
+        }
+        let is_same = log.path == path;
+        if !is_same && leads_to(&log.path, key) {
+            if !log.others.iter().any(|other| other == path) {
+                log.others.push(path.to_owned());
+                self.by_path.insert(path.to_owned(), stream);
+            }
+            return;
+        }
+        if is_same && !log.is_gone {
+            return;
+        }
+        log.is_gone = false;
+        log.others.retain(|other| other != path);
+        let before = std::mem::replace(&mut log.path, path.to_owned());
+        if !is_same && self.by_path.get(&before) == Some(&stream) {
+            self.by_path.remove(&before);
+        }
+        self.by_path.insert(path.to_owned(), stream);
+        let named = TailOrder::Named(stream, path.to_owned());
+        self.orders.push(named);
+    }
+
+    /// The newest generation of a log has lost its name.
+    pub(super) fn name_gone(&mut self, stream: u64) {
+        if let Some(log) = self.logs.get_mut(&stream) {
+            log.is_gone = true;
+        }
+        self.orders.push(TailOrder::NameGone(stream));
     }
 
     /// Begins to read a log of which nothing is known. Files of a container that were renamed
     /// before anybody saw them are read first.
     fn begin_all(&mut self, path: &Path, new: NewFile) {
         let name = path.to_string_lossy();
-        let format = self.format_of(path, &new);
-        let mut older = match is_chained(format, &name) {
-            true => self.unseen(path, &new, self.first_start - BIRTH_GRAIN_NS),
+        let mut older = match is_chained(self.format_of(path, &new), &name) {
+            true => self.unseen(path, Some(&new), self.first_start - BIRTH_GRAIN_NS),
             false => Vec::new(),
         };
-        if older.is_empty() {
-            return self.begin_as(path, new, format);
-        }
-        let rest = older.split_off(1);
-        for first in older {
-            self.begin(path, first);
-        }
-        let stream = self.next_stream - 1;
-        for next in rest.into_iter().chain([new]) {
+        older.push(new);
+        let older: Vec<_> = older
+            .into_iter()
+            .filter_map(|new| self.adopt_nameless(path, new))
+            .collect();
+        let mut all = older.into_iter();
+        let Some(first) = all.next() else {
+            return;
+        };
+        let stream = self.begin(path, first);
+        for next in all {
             self.push(stream, next);
         }
     }
 
-    /// Begins to read a file that belongs to no log.
-    fn begin(&mut self, path: &Path, new: NewFile) {
-        let format = self.format_of(path, &new);
-        self.begin_as(path, new, format);
-    }
-
     fn format_of(&self, path: &Path, new: &NewFile) -> Option<LineForm> {
         let head = |room: &mut [u8]| new.head(room);
-        self.maker.line_form(&path.to_string_lossy(), head)
+        let look = || self.maker.line_form(&path.to_string_lossy(), head);
+        *new.format.get_or_init(look)
     }
 
-    fn begin_as(&mut self, path: &Path, new: NewFile, format: Option<LineForm>) {
-        let stream = self.next_stream;
-        self.next_stream += 1;
+    /// Begins to read a file that belongs to no log, or to one that has ended. Returns the log.
+    pub(super) fn begin(&mut self, path: &Path, new: NewFile) -> u64 {
+        let ended = self.by_inode.get(&new.identity.key);
+        let ended = ended.and_then(|one| Some((one.stream, one.closed_at?)));
         let is_old = new.born < self.first_start;
-        let closed = self
-            .by_inode
-            .get(&new.identity.key)
-            .and_then(|one| one.closed_at);
-        let from = match (closed, self.start_at) {
-            (Some(taken), _) => taken,
-            (None, StartAt::End) if is_old => new.length,
-            (None, _) => 0,
+        let (stream, from) = match (ended, self.start_at) {
+            // Its position is that of the same file.
+            (Some((stream, taken)), _) if self.has_ended(stream) => (stream, taken),
+            (Some((_, taken)), _) => (self.new_stream(), taken),
+            (None, StartAt::End) if is_old => (self.new_stream(), new.length),
+            (None, _) => (self.new_stream(), 0),
         };
+        self.closed.remove(path, new.identity.key);
         let mut place = LogPlace::new(stream, path.as_os_str().as_bytes(), new.identity);
         place.resume(from, from, [None, None]);
-        place.skips = closed.is_none() && is_within_line(&new.file, from);
-        self.send(path, format, new, place, (from, from));
+        place.skips = ended.is_none() && is_within_line(&new.file, from);
+        self.send(path, new, place, (from, from));
+        stream
+    }
+
+    /// True if a log has had that number, and is read no more.
+    fn has_ended(&self, stream: u64) -> bool {
+        stream != NO_LOG && !self.logs.contains_key(&stream)
+    }
+
+    pub(super) fn new_stream(&mut self) -> u64 {
+        let stream = self.next_stream;
+        self.next_stream += 1;
+        stream
     }
 
     /// Has the reader open a log.
-    fn send(
+    pub(super) fn send(
         &mut self,
         path: &Path,
-        format: Option<LineForm>,
         new: NewFile,
         place: LogPlace,
         (read, known): (u64, u64),
     ) {
         let (name, stream) = (path.to_string_lossy(), place.stream());
+        let format = self.format_of(path, &new);
         let desk = self.maker.desk();
         let workload = desk.ask(&name, None, false);
         let view = workload.as_ref().map(|answer| &*answer.view);
@@ -478,7 +612,9 @@ impl KnownFiles {
         let key = new.identity.key;
         let log = KnownLog {
             path: path.to_owned(),
-            is_chained: form.is_chained(&name) && !is_packed(path.as_os_str().as_bytes()),
+            others: Vec::new(),
+            is_chained: form.is_chained(&name) && !is_packed_path(path),
+            is_gone: false,
             form: Arc::clone(&form),
             files: vec![key],
             workload,
@@ -487,6 +623,7 @@ impl KnownFiles {
         self.logs.insert(stream, log);
         self.by_path.insert(path.to_owned(), stream);
         self.know(stream, new.identity);
+        self.counts.opened();
         let first = self.generation(new, read, known);
         self.orders.push(TailOrder::Open(Box::new(FoundLog {
             path: name.into_owned(),
@@ -496,11 +633,12 @@ impl KnownFiles {
         })));
     }
 
-    fn know(&mut self, stream: u64, identity: FileIdentity) {
+    pub(super) fn know(&mut self, stream: u64, identity: FileIdentity) {
         let file = KnownFile {
             stream,
             identity,
             closed_at: None,
+            left_at: None,
             open: OpenFile::new(),
         };
         self.by_inode.insert(identity.key, file);
@@ -508,37 +646,85 @@ impl KnownFiles {
 
     /// The name of a log has another file: its generations since are read one after the other.
     fn follow(&mut self, stream: u64, path: &Path, new: NewFile) {
-        for new in self
-            .missed_files(stream, path, &new)
-            .into_iter()
-            .chain([new])
-        {
-            self.push(stream, new);
+        for missed in self.missed_files(stream, path, Some(&new)) {
+            if let Some(missed) = self.adopt_nameless(path, missed) {
+                self.push(stream, missed);
+            }
         }
+        self.push(stream, new);
+        if let Some(log) = self.logs.get_mut(&stream) {
+            log.is_gone = false;
+        }
+        self.forget_deleted(stream, path);
     }
 
     /// Has the reader go on with a file once it has read those of its log before.
-    fn push(&mut self, stream: u64, new: NewFile) {
+    pub(super) fn push(&mut self, stream: u64, new: NewFile) {
+        self.push_known(stream, new, 0);
+    }
+
+    /// The same for a file of which an earlier process has taken so many bytes.
+    pub(super) fn push_known(&mut self, stream: u64, new: NewFile, known: u64) {
         self.know(stream, new.identity);
         if let Some(log) = self.logs.get_mut(&stream) {
             log.files.push(new.identity.key);
         }
-        let next = Box::new(self.generation(new, 0, 0));
+        self.counts.opened();
+        let next = Box::new(self.generation(new, 0, known));
         self.orders.push(TailOrder::Next(stream, next));
+    }
+
+    /// Forgets older generations of a log that have no name any more: nobody can find them.
+    fn forget_deleted(&mut self, stream: u64, path: &Path) {
+        let Some(log) = self.logs.get_mut(&stream) else {
+            return;
+        };
+        if log.files.len() <= FILES_KEPT {
+            return;
+        }
+        let named: Vec<InodeKey> = siblings(path)
+            .iter()
+            .filter_map(|name| Some(InodeKey::of(&fs::metadata(name).ok()?)))
+            .collect();
+        let mut number = log.files.len();
+        let is_gone = |key: &mut InodeKey| {
+            number -= 1;
+            number > 0 && !named.contains(key)
+        };
+        let gone: Vec<InodeKey> = log.files.extract_if(.., is_gone).collect();
+        for key in gone {
+            self.by_inode.remove(&key);
+        }
     }
 
     /// Files of older generations that came and lost their name before they were seen.
     fn missed(&mut self, stream: u64, path: &Path, newest: &NewFile) {
-        for new in self.missed_files(stream, path, newest) {
-            let path = path.to_owned();
-            self.begin(&path, new);
-            if let Some(stream) = self.by_path.remove(&path) {
-                self.orders.push(TailOrder::NameGone(stream));
+        for new in self.missed_files(stream, path, Some(newest)) {
+            if let Some(new) = self.adopt_nameless(path, new) {
+                self.begin_nameless(path, new);
             }
         }
     }
 
-    fn missed_files(&mut self, stream: u64, path: &Path, newest: &NewFile) -> Vec<NewFile> {
+    /// Begins to read a file that had a name, and has it no more.
+    pub(super) fn begin_nameless(&mut self, path: &Path, new: NewFile) {
+        let before = self.by_path.get(path).copied();
+        let stream = self.begin(path, new);
+        match before {
+            Some(before) => drop(self.by_path.insert(path.to_owned(), before)),
+            // What comes under that name is of the same log.
+            None if self.logs.get(&stream).is_some_and(|log| log.is_chained) => {}
+            None => drop(self.by_path.remove(path)),
+        }
+        self.name_gone(stream);
+    }
+
+    pub(super) fn missed_files(
+        &mut self,
+        stream: u64,
+        path: &Path,
+        newest: Option<&NewFile>,
+    ) -> Vec<NewFile> {
         let last = self.logs.get(&stream).and_then(|log| log.files.last());
         let last = last.and_then(|key| self.by_inode.get(key));
         let Some(since) = last.and_then(|last| last.identity.birth_ns) else {
@@ -549,15 +735,23 @@ impl KnownFiles {
 
     /// Files beside a log that no log has, and that came after `since` and before `newest`, in the
     /// order in which they came.
-    fn unseen(&mut self, path: &Path, newest: &NewFile, since: i64) -> Vec<NewFile> {
+    pub(super) fn unseen(
+        &mut self,
+        path: &Path,
+        newest: Option<&NewFile>,
+        since: i64,
+    ) -> Vec<NewFile> {
         let mut found: Vec<NewFile> = Vec::new();
         for name in siblings(path) {
+            if !is_rotated(name_of(path), name_of(&name)) {
+                continue;
+            }
             let Some(new) = self.open(&name) else {
                 continue;
             };
-            let key = new.identity.key;
-            let is_between = new.born > since && new.born <= newest.born;
-            if is_between && !self.by_inode.contains_key(&key) && key != newest.identity.key {
+            let is_newest = newest.is_some_and(|newest| newest.identity.key == new.identity.key);
+            let is_before = newest.is_none_or(|newest| new.born <= newest.born);
+            if !is_newest && new.born > since && is_before && !self.is_known(&new) {
                 found.push(new);
             }
         }
@@ -565,186 +759,67 @@ impl KnownFiles {
         found
     }
 
-    /// A name is gone: deleted, or renamed.
-    pub(super) fn vanished(&mut self, path: &Path) {
-        self.refused.remove(path);
-        self.counts.board.settled(path);
-        self.packed_vanished(path);
-        let Some(stream) = self.by_path.remove(path) else {
-            return;
-        };
-        let is_chained = self.logs.get(&stream).is_some_and(|log| log.is_chained);
-        if is_chained {
-            // What comes under that name is of the same log.
-            self.by_path.insert(path.to_owned(), stream);
-        }
-        self.orders.push(TailOrder::NameGone(stream));
+    /// True if the file is one that a log reads or has read.
+    pub(super) fn is_known(&self, new: &NewFile) -> bool {
+        let known = self.by_inode.get(&new.identity.key);
+        known.is_some_and(|known| {
+            let matched = known.identity.matches(new.file.as_file());
+            !matches!(matched, Ok(IdentityMatch::Other))
+        })
     }
 
-    /// The reader has closed a log, with so many bytes taken of its last file.
-    pub(super) fn ended(&mut self, stream: u64, taken: u64, is_deleted: bool) {
-        let Some(log) = self.logs.remove(&stream) else {
+    /// The reader has closed a log.
+    pub(super) fn ended(&mut self, ended: &EndedLog) {
+        let Some(log) = self.logs.remove(&ended.stream) else {
             return;
         };
-        self.board.remove(stream);
-        if self.by_path.get(&log.path) == Some(&stream) {
-            self.by_path.remove(&log.path);
-        }
-        let newest = log.files.last().copied();
-        self.packed_ended(stream, is_deleted);
-        for key in log.files {
-            self.copied(key);
-            let taken = if self.is_done(key) { u64::MAX } else { taken };
-            if let Some(file) = self.by_inode.get(&key) {
-                let length = file.closed_at.or((Some(key) == newest).then_some(taken));
-                let head = file.identity.head;
-                self.remember(&log.path, head, length.unwrap_or(0));
-            }
-            match self.by_inode.get_mut(&key) {
-                Some(file) if Some(key) == newest && !is_deleted => {
-                    file.closed_at.get_or_insert(taken);
-                }
-                _ => {
-                    self.by_inode.remove(&key);
-                }
+        self.board.remove(ended.stream);
+        self.packed_ended(ended.stream, ended.is_deleted);
+        for path in log.others.iter().chain([&log.path]) {
+            if self.by_path.get(path) == Some(&ended.stream) {
+                self.by_path.remove(path);
             }
         }
-    }
-
-    /// Goes on with the logs of an earlier process. Returns the streams of those that are gone.
-    pub(super) fn resume(&mut self, positions: &[(u64, LogPosition)]) -> Vec<u64> {
-        let mut gone = Vec::new();
-        let mut resumed = Vec::new();
-        for (stream, position) in positions {
-            if position.is_complete {
-                if !self.resume_done(*stream, position) {
-                    gone.push(*stream);
+        let is_wanted = self.matches(&log.path);
+        let last = log.files.iter().position(|key| *key == ended.last);
+        let last = last.unwrap_or_default();
+        for (number, key) in log.files.iter().enumerate() {
+            self.copied(*key);
+            if self.is_done(*key) {
+                if let Some(file) = self.by_inode.get_mut(key) {
+                    // Whatever is added to it.
+                    file.closed_at = Some(u64::MAX);
                 }
                 continue;
             }
-            match self.resume_one(*stream, position) {
-                Some(newest) => resumed.push((*stream, position, newest)),
-                None => gone.push(*stream),
+            let Some(file) = self.by_inode.get(key) else {
+                continue;
+            };
+            let length = file.left_at.or((number == last).then_some(ended.taken));
+            self.remember(&log.path, file.identity.head, length.unwrap_or(0));
+            let Some(file) = self.by_inode.get_mut(key) else {
+                continue;
+            };
+            if number > last || number == last && ended.is_deleted {
+                self.by_inode.remove(key);
+                continue;
+            }
+            file.closed_at = Some(match number == last {
+                true => ended.taken,
+                false => u64::MAX,
+            });
+            if is_wanted {
+                self.closed.insert(ClosedFile {
+                    key: *key,
+                    path: log.path.clone(),
+                    unread: if number == last { ended.unread } else { 0 },
+                });
             }
         }
-        // Once all files are known that a log has: the file of a name may be another log's.
-        for (stream, position, newest) in resumed {
-            self.settle_name(stream, Path::new(OsStr::from_bytes(&position.path)), newest);
-        }
-        gone
-    }
-
-    fn resume_one(&mut self, stream: u64, position: &LogPosition) -> Option<FileIdentity> {
-        let path = PathBuf::from(OsStr::from_bytes(&position.path));
-        // The name first: what is renamed before it was opened is among the others then.
-        let mut files: Vec<NewFile> = self.open_if_there(&path).into_iter().collect();
-        let older = siblings(&path);
-        files.extend(older.iter().filter_map(|name| self.open_if_there(name)));
-        files.extend(self.packed_of(&path));
-        let mut chain: Vec<(u8, NewFile)> = Vec::new();
-        for (number, generation) in position.generations.iter().enumerate() {
-            let is_it = |new: &NewFile| is_same(&generation.identity, &new.file);
-            if let Some(at) = files.iter().position(is_it) {
-                chain.push((number as u8, files.swap_remove(at)));
-            }
-        }
-        let last = position.generations.len().saturating_sub(1);
-        if let Some(lost) = position.generations.last()
-            && !chain.iter().any(|(number, _)| usize::from(*number) == last)
-            && let Some(at) = files.iter().position(|new| is_copy_of(lost, new))
-        {
-            let copy = files.swap_remove(at);
-            self.note_done(&copy.path, copy.identity);
-            chain.push((last as u8, copy));
-        }
-        if !chain.iter().any(|(number, _)| usize::from(*number) == last) {
-            let lost = position.generations.last();
-            let unread = lost.map_or(0, |one| one.length.saturating_sub(one.taken));
-            self.counts.rotated_away_unread_bytes.add(unread);
-            return None;
-        }
-        self.go_on(stream, &path, position, chain)
-    }
-
-    /// Reads on from a position; `chain` has its generations that are still there. Returns the
-    /// newest of them.
-    fn go_on(
-        &mut self,
-        stream: u64,
-        path: &Path,
-        position: &LogPosition,
-        chain: Vec<(u8, NewFile)>,
-    ) -> Option<FileIdentity> {
-        let numbers: Vec<u8> = chain.iter().map(|(number, _)| *number).collect();
-        let origin = |at: usize| {
-            let open = position.open[at]?;
-            let number = numbers
-                .iter()
-                .position(|number| *number == open.generation)?;
-            Some(LogPlace::origin_of(number as u16, open.offset))
-        };
-        let resumed = [origin(0), origin(1)];
-        let last = position.generations.len() - 1;
-        let begins = |number: u8, taken: u64| {
-            let open = position.open.iter().flatten();
-            let here = open
-                .filter(|open| open.generation == number)
-                .map(|open| open.offset);
-            here.chain([taken]).min().unwrap_or(taken)
-        };
-        let mut chain = chain.into_iter();
-        let (number, first) = chain.next()?;
-        let known = |number: u8| match usize::from(number) == last {
-            true => position.generations[last].taken,
-            // Read to its end by then.
-            false => u64::MAX,
-        };
-        let from = begins(number, position.generations[usize::from(number)].taken);
-        let mut place = LogPlace::new(stream, path.as_os_str().as_bytes(), first.identity);
-        place.resume(from, known(number), resumed);
-        // Before that place, the line that is too long is met anew.
-        let is_last = usize::from(number) == last;
-        place.skips = position.skips && is_last && from == position.generations[last].taken;
-        let newest = first.identity;
-        let format = self.format_of(path, &first);
-        if is_packed(path.as_os_str().as_bytes()) {
-            self.reads(stream, path, first.identity);
-        }
-        self.send(path, format, first, place, (from, known(number)));
-        let mut newest = newest;
-        for (number, new) in chain {
-            newest = new.identity;
-            self.know(stream, new.identity);
-            if let Some(log) = self.logs.get_mut(&stream) {
-                log.files.push(new.identity.key);
-            }
-            let next = self.generation(new, 0, known(number));
-            self.orders.push(TailOrder::Next(stream, Box::new(next)));
-        }
-        Some(newest)
-    }
-
-    /// After all logs are resumed: has this one still its name?
-    fn settle_name(&mut self, stream: u64, path: &Path, newest: FileIdentity) {
-        let now = self.open_if_there(path).map(|now| now.identity.key);
-        if now == Some(newest.key) {
-            self.by_path.insert(path.to_owned(), stream);
-            return;
-        }
-        match now.and_then(|key| self.by_inode.get(&key)) {
-            // The file is another log's, which was resumed too.
-            Some(other) => {
-                let other = other.stream;
-                self.by_path.insert(path.to_owned(), other);
-                self.orders.push(TailOrder::NameGone(stream));
-            }
-            None => {
-                self.by_path.insert(path.to_owned(), stream);
-                match now {
-                    Some(_) => self.found(path),
-                    None => self.vanished(path),
-                }
-            }
+        if log.files.len() > last + 1 {
+            // They came while the reader closed it.
+            self.found(&log.path);
+            self.missed_name(&log.path, &log.path);
         }
     }
 
@@ -765,14 +840,14 @@ impl KnownFiles {
         }
     }
 
-    fn open_if_there(&mut self, path: &Path) -> Option<NewFile> {
+    pub(super) fn open_if_there(&mut self, path: &Path) -> Option<NewFile> {
         fs::symlink_metadata(path).ok()?;
         self.open(path)
     }
 }
 
 /// Names beside a log that are those of its older generations.
-fn siblings(path: &Path) -> Vec<PathBuf> {
+pub(super) fn siblings(path: &Path) -> Vec<PathBuf> {
     let (Some(folder), Some(base)) = (path.parent(), path.file_name()) else {
         return Vec::new();
     };

@@ -30,7 +30,7 @@ use inrush_event::Origin;
 use inrush_ingest::batch_writer::BatchWriter;
 use inrush_ingest::batch_writer::stream::{StreamBuffer, StreamDecoder};
 use inrush_ingest::now::Now;
-use inrush_transport::files::identity::{FileIdentity, HEAD_BYTES_MAX, InodeKey};
+use inrush_transport::files::identity::{FileHead, FileIdentity, HEAD_BYTES_MAX, InodeKey};
 use inrush_transport::files::packed_file::{PackedEnd, PackedFile, PackedRead};
 use inrush_transport::files::tail_file::TailFile;
 
@@ -163,6 +163,15 @@ fn zeros_at_end(text: &[u8]) -> usize {
     text.iter().rev().take_while(|byte| **byte == 0).count()
 }
 
+/// Bounds of a turn of a log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TurnBounds {
+    /// Time that a file is held open whose name is gone, at most.
+    pub(super) hold: Duration,
+    /// True if the queue has room: else nothing is read.
+    pub(super) room: bool,
+}
+
 /// Outcome of a turn of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LogTurn {
@@ -174,6 +183,8 @@ pub(super) enum LogTurn {
     AtEnd,
     /// Nothing is to be read before that time.
     HeldUntil(Instant),
+    /// The queue has no room.
+    Waits,
     /// The log has ended; all that could be read of it is taken.
     Ended,
 }
@@ -196,6 +207,10 @@ pub(super) struct TailedLog {
     row: Arc<LogRow>,
     /// The generation that was left, and the bytes that were taken of it.
     pub(super) left: Option<(InodeKey, u64)>,
+    /// Bytes of its last file that were left unread when it was held for too long.
+    pub(super) unread: u64,
+    /// True once it was read, or could have been.
+    had_turn: bool,
 }
 
 impl TailedLog {
@@ -220,6 +235,8 @@ impl TailedLog {
             learnt: None,
             budget: ReadBudget::default(),
             left: None,
+            unread: 0,
+            had_turn: false,
         }
     }
 
@@ -235,6 +252,13 @@ impl TailedLog {
     pub(super) fn name_gone(&mut self, now: Instant) {
         if let Some(newest) = self.generations.back_mut() {
             newest.gone.get_or_insert(now);
+        }
+    }
+
+    /// The newest generation has a name again.
+    pub(super) fn name_back(&mut self) {
+        if let Some(newest) = self.generations.back_mut() {
+            newest.gone = None;
         }
     }
 
@@ -259,8 +283,7 @@ impl TailedLog {
         front.is_some_and(|one| one.gone.is_some() || one.packed.is_some())
     }
 
-    /// Reads once, or goes on with the next generation. `hold`: the time that a file is held open
-    /// whose name is gone.
+    /// Reads once, or goes on with the next generation.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -268,14 +291,18 @@ impl TailedLog {
         &mut self,
         writer: &mut BatchWriter,
         counts: &FileCounts,
-        hold: Duration,
+        bounds: TurnBounds,
         now: Now,
     ) -> io::Result<LogTurn> {
         let before = counts.line_costs();
-        let turn = self.take_turn(writer, counts, hold, now);
+        let turn = self.take_turn(writer, counts, bounds, now);
         let position = self.generations.front().map_or(0, Generation::taken_bytes);
         let costs = counts.line_costs().since(before);
-        self.row.moved(position, self.is_ending(), costs);
+        let is_held = self
+            .generations
+            .front()
+            .is_some_and(|one| one.gone.is_some());
+        self.row.moved(position, is_held, costs);
         match &turn {
             Err(error) => self.row.failed(error, now.wall),
             Ok(turn) => self.row.succeeded(*turn, now.wall),
@@ -287,25 +314,35 @@ impl TailedLog {
         &mut self,
         writer: &mut BatchWriter,
         counts: &FileCounts,
-        hold: Duration,
+        bounds: TurnBounds,
         now: Now,
     ) -> io::Result<LogTurn> {
-        // Looked at before the read: what is added to this one comes before that.
-        let followed = match self.generations.get(1) {
-            Some(next) => next.file.len()? > 0,
-            None => false,
-        };
         let Some(generation) = self.generations.front() else {
             return Ok(LogTurn::Ended);
         };
         let held = generation
             .gone
             .map(|gone| now.instant.saturating_duration_since(gone));
-        if held.is_some_and(|held| held >= hold) {
+        // One read comes before that: else a file that is opened so late would never be read.
+        let is_over = held.is_some_and(|held| held >= bounds.hold);
+        if is_over && (self.had_turn || !bounds.room) {
             let unread = generation.unread()?;
-            self.tell_unread(unread, counts);
+            match self.is_followed() {
+                true => self.tell_unread(unread, counts),
+                // If the file has a name, it may be read on under that.
+                false => self.unread = unread,
+            }
             return Ok(self.leave(writer, counts, now));
         }
+        if !bounds.room {
+            return Ok(LogTurn::Waits);
+        }
+        self.had_turn = true;
+        // Looked at before the read: what is added to this one comes before that.
+        let followed = match self.generations.get(1) {
+            Some(next) => next.file.len()? > 0,
+            None => false,
+        };
         let form = self.buffer.decoder.form();
         let (read, is_full) = match (form.is_excluded, form.rate_bytes) {
             (true, _) => (self.pass_over(writer, counts, now)?, false),
@@ -361,7 +398,8 @@ impl TailedLog {
         self.leave(writer, counts, now)
     }
 
-    fn tell_unread(&self, bytes: u64, counts: &FileCounts) {
+    /// Counts bytes that nobody reads any more.
+    pub(super) fn tell_unread(&self, bytes: u64, counts: &FileCounts) {
         if bytes > 0 {
             counts.rotated_away_unread_bytes.add(bytes);
             self.row.lost(bytes);
@@ -385,7 +423,7 @@ impl TailedLog {
         let left = self.generations.pop_front();
         self.left = left.map(|left| (left.identity.key, left.read));
         self.row.pop();
-        counts.open_files.sub(1);
+        counts.closed(1);
         counts.rotations.add(1);
         if let Some(next) = self.generations.front() {
             (self.buffer.decoder).begin_next(next.identity, next.known);
@@ -496,6 +534,10 @@ impl TailedLog {
         self.buffer.decoder.restart();
         if let Some(generation) = self.generations.front_mut() {
             (generation.read, generation.known) = (0, 0);
+            // Its head is learnt anew: it begins with other bytes.
+            generation.identity.head = FileHead::default();
+            self.buffer.decoder.place.identify(generation.identity);
+            self.learnt = Some(generation.identity);
         }
     }
 

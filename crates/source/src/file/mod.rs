@@ -3,7 +3,9 @@
 //! # In reading order
 //! 1. [`options`]: its options; `form`: what all events of a log have in common.
 //! 2. `running`: its two threads; `finder`: which files there are; `known`: which log each belongs
-//!    to, and from where it is read; `position`: that as the queue keeps it.
+//!    to, and from where it is read; `resume`: logs of an earlier process; `renames` and `copies`:
+//!    what rotation does to names; `packed`: compressed files; `again`: files that wait; `position`: all that as the queue
+//!    keeps it.
 //! 3. `tail`: the reader of all logs; `log`: the generations of one; `place`: where it has come to;
 //!    `decoder`: lines, pieces and events; `joiners`: what several of them make; `taker`: into the
 //!    batch.
@@ -11,8 +13,10 @@
 //!    a log may read.
 //! 5. `counts`: what rotation and damage have cost; `board`: that of each log, and its place.
 
+mod again;
 mod board;
 mod budget;
+mod copies;
 mod counts;
 mod decoder;
 #[cfg(test)]
@@ -24,8 +28,11 @@ mod joiners;
 mod known;
 mod log;
 pub mod options;
+mod packed;
 mod place;
 mod position;
+mod renames;
+mod resume;
 mod running;
 mod tail;
 mod taker;

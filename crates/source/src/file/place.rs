@@ -8,6 +8,9 @@
 //! # Limits
 //! 65,536 generations of a log in one process, of 256 TiB each.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use inrush_transport::files::identity::FileIdentity;
 
 use super::position::{GENERATIONS_MAX, GenerationPosition, LogPosition, OpenEvent};
@@ -67,6 +70,16 @@ impl LogPlace {
     /// The place at which reading begins, below `known` only for what is still open.
     pub(super) fn resume(&mut self, from: u64, known: u64, resumed: [Option<u64>; 2]) {
         (self.taken, self.known, self.resumed) = (from, known, resumed);
+    }
+
+    /// The log has another name. Returns true if it had not before.
+    pub(super) fn rename(&mut self, path: &Path) -> bool {
+        let path = path.as_os_str().as_bytes();
+        let is_new = self.path != path;
+        if is_new {
+            self.path = path.to_vec();
+        }
+        is_new
     }
 
     /// Number of the log among the streams of its source.

@@ -8,12 +8,13 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 
-use inrush_event::MetricsPage;
+use inrush_event::{MetricsPage, SourceInfo, StreamPosition, Timestamp};
 use inrush_ingest::batch_writer::source::{IngestSettings, IngestSource};
 use inrush_ingest::enrichment::Enrichment;
+use inrush_queue::Log;
 
 use super::counts::{FileCounts, SharedCounts};
-use super::finder::{FileFinder, FinderHandle};
+use super::finder::{FIRST_START, FileFinder, FinderHandle, first_start};
 use super::form::host_name;
 use super::options::FileSource;
 use super::tail::{LogReader, TailOrder};
@@ -26,8 +27,8 @@ use crate::{Source, SourceServices};
 /// Sends orders to the reader, and wakes it.
 #[derive(Clone)]
 pub(super) struct ReaderHandle {
-    orders: Sender<TailOrder>,
-    thread: Thread,
+    pub(super) orders: Sender<TailOrder>,
+    pub(super) thread: Thread,
 }
 
 impl ReaderHandle {
@@ -43,7 +44,7 @@ impl ReaderHandle {
 /// A file source that runs.
 pub(super) struct RunningFiles {
     ingest: Arc<IngestSource>,
-    counts: SharedCounts,
+    pub(super) counts: SharedCounts,
     reader: ReaderHandle,
     reading: JoinHandle<()>,
     finder: FinderHandle,
@@ -90,6 +91,24 @@ fn open_desk(
     SourceDesk::open(options, services, &host, wake)
 }
 
+/// Makes the time of the first start durable before any file is opened: by it a later process
+/// tells old files from new ones.
+pub(super) fn note_first_start(log: &Log, source: &Arc<SourceInfo>, at: Timestamp) {
+    let position = StreamPosition {
+        stream: FIRST_START,
+        state: at.0.to_le_bytes().into(),
+    };
+    // A log that is closed belongs to a process that ends.
+    let noted = log.append_positions(source, Arc::from([position])).is_ok();
+    if let (true, Err(error)) = (noted, log.keep_positions()) {
+        tracing::warn!(
+            source = source.name,
+            %error,
+            "the time of the first start is not on disk: it is written later"
+        );
+    }
+}
+
 impl RunningFiles {
     /// Starts the threads.
     ///
@@ -105,13 +124,19 @@ impl RunningFiles {
         let context = services.context.clone();
         let positions = context.log.positions(name);
         let settings = settings(name, options, known).map_err(said)?;
+        let first_start = first_start(&positions).unwrap_or_else(|| {
+            let now = Timestamp::now();
+            note_first_start(&context.log, &settings.info, now);
+            now
+        });
         let ingest = IngestSource::new(name, settings, &context.ledger);
-        let counts: SharedCounts = Arc::new(FileCounts::default());
+        let counts: SharedCounts = Arc::new(FileCounts::new(Arc::clone(&services.files)));
         let (orders, ordered) = mpsc::channel();
         let (reports, reported) = mpsc::channel();
         let board = Arc::<WorkloadBoard>::default();
         let open = |wake| open_desk(options, services, wake);
-        let finder = FileFinder::new(options, (&counts, &board), &positions, reported, open);
+        let begin = (first_start, &positions[..]);
+        let finder = FileFinder::new(options, (&counts, &board), begin, reported, open);
         let finder = finder.map_err(said)?;
         let handle = finder.handle();
         let thread = thread::Builder::new().name(format!("tail-{name}"));

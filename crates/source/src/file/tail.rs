@@ -3,7 +3,8 @@
 //! # What it guarantees
 //! * Logs that have something are read in turn, so many bytes each: a loud one delays no other by
 //!   more than one turn of each.
-//! * Nothing is read while the queue has no room: the files keep it.
+//! * Nothing is read while the queue has no room: the files keep it. Files without a name are
+//!   closed in time all the same.
 //! * The position of a log goes into the batch that has its events.
 //!
 //! # States of a log
@@ -20,27 +21,29 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use inrush_event::instant_now;
+use inrush_event::{instant_now, limits};
 use inrush_ingest::batch_writer::source::IngestSource;
-use inrush_ingest::batch_writer::stream::StreamBuffer;
+use inrush_ingest::batch_writer::stream::{StreamBuffer, StreamDecoder};
 use inrush_ingest::batch_writer::{BatchWriter, WorkerContext};
 use inrush_ingest::buffer_quota::BufferQuota;
 use inrush_ingest::coalescing::{CoalescingMeter, tick_after};
 use inrush_ingest::now::Now;
 use inrush_ingest::pool::WorkerWaker;
 use inrush_ingest::saturation::SaturationMonitor;
+use inrush_queue::Log;
 use inrush_transport::files::identity::{FileIdentity, InodeKey};
 use inrush_transport::files::tail_file::TailFile;
 use slab::Slab;
 
 use super::counts::SharedCounts;
 use super::decoder::{LogDecoder, LogForm};
-use super::log::{Generation, LogTurn, TailedLog};
+use super::log::{Generation, LogTurn, TailedLog, TurnBounds};
 use super::place::LogPlace;
 
 /// Time without growth after which a log is watched in place of being read at every tick.
@@ -51,6 +54,9 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// A log whose name is gone is looked at this often.
 const ENDING_LOOK: Duration = Duration::from_millis(500);
+
+/// While the queue has no room, it is looked for this often.
+const LOOK_FOR_ROOM: Duration = Duration::from_millis(5);
 
 /// Longest rest: names that are gone, and files that nobody watches, are looked after then.
 const REST_MAX: Duration = Duration::from_millis(250);
@@ -63,6 +69,8 @@ pub(super) enum TailOrder {
     Next(u64, Box<Generation>),
     /// The newest generation of a log has lost its name.
     NameGone(u64),
+    /// The newest generation of a log has this name, perhaps again.
+    Named(u64, PathBuf),
     /// From now on the kernel says when something is added to the log.
     Watched(u64),
     /// The kernel says so: something was added to the log.
@@ -73,7 +81,7 @@ pub(super) enum TailOrder {
     Forget(u64),
     /// The position of a log that is gone is not needed any more.
     ForgetPosition(u64),
-    /// A position that is no log's.
+    /// A position of a file that is not read any more.
     Note(u64, Vec<u8>),
     /// Time that a file whose name is gone may be held, at most.
     Hold(Duration),
@@ -102,14 +110,22 @@ pub(super) enum TailReport {
     /// A generation was left for the next one, with so many bytes taken.
     Left(InodeKey, u64),
     /// The log has ended, and its files are closed.
-    Ended {
-        /// Its number.
-        stream: u64,
-        /// Bytes of its last file that are taken.
-        taken: u64,
-        /// True if that file is deleted: its position is forgotten.
-        is_deleted: bool,
-    },
+    Ended(EndedLog),
+}
+
+/// A log that has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct EndedLog {
+    /// Its number.
+    pub(super) stream: u64,
+    /// Inode of its last file.
+    pub(super) last: InodeKey,
+    /// Bytes of that file that are taken.
+    pub(super) taken: u64,
+    /// Bytes of that file that were left unread: it was held for too long.
+    pub(super) unread: u64,
+    /// True if that file is deleted: its position is forgotten.
+    pub(super) is_deleted: bool,
 }
 
 /// Reader of the logs of one source.
@@ -119,6 +135,11 @@ pub(super) struct LogReader {
     /// Wakes the finder, which has a report.
     wake_finder: Box<dyn Fn() + Send>,
     writer: BatchWriter,
+    log: Arc<Log>,
+    /// True if the queue had room when it was last asked.
+    room: bool,
+    /// Bytes read since then.
+    unasked: usize,
     /// Ends our own sleep.
     wake: Arc<WorkerWaker>,
     counts: SharedCounts,
@@ -157,7 +178,10 @@ impl LogReader {
             reports,
             wake_finder,
             worker: context.worker,
-            writer: BatchWriter::new(context, source, Arc::clone(&wake)),
+            log: Arc::clone(&context.log),
+            room: true,
+            unasked: 0,
+            writer: BatchWriter::new(context, source, Arc::clone(&wake)).admitted(),
             wake,
             counts,
             logs: Slab::new(),
@@ -175,26 +199,59 @@ impl LogReader {
     /// Reads until it is told to stop.
     pub(super) fn run(mut self) {
         while !self.stopping {
-            self.obey();
-            let now = Now::read();
-            let more = self.read_round(now);
-            self.writer.pace(self.trickle.holds(now.instant));
-            self.writer.flush_if_due(now);
-            self.relieve(now);
-            let helps = self.writer.help(now);
-            self.judge(now);
-            if !more && !helps && !self.stopping {
+            if !self.step(Now::read()) && !self.stopping {
                 self.rest();
             }
         }
-        self.writer.close(Now::read());
+        self.close(Now::read());
+    }
+
+    /// Obeys, reads and hands on. Returns true if there is more to do at once.
+    pub(super) fn step(&mut self, now: Now) -> bool {
+        self.obey(now);
+        self.look_for_room();
+        let more = self.read_round(now);
+        self.writer.pace(self.trickle.holds(now.instant));
+        self.writer.flush_if_due(now);
+        self.relieve(now);
+        let helps = self.writer.help(now);
+        self.judge(now);
+        more || helps
+    }
+
+    /// Hands on what was read, at the end.
+    pub(super) fn close(mut self, now: Now) {
+        self.writer.close(now);
+        if !self.room {
+            self.log.goes_on();
+        }
+    }
+
+    /// Asks the queue whether it has room.
+    fn look_for_room(&mut self) {
+        let room = self.log.has_room();
+        match (self.room, room) {
+            (true, false) => self.log.waits(),
+            (false, true) => self.log.goes_on(),
+            (true, true) | (false, false) => {}
+        }
+        (self.room, self.unasked) = (room, 0);
+    }
+
+    /// Takes note of what a turn has read.
+    fn has_read(&mut self, bytes: usize) {
+        self.trickle.read(bytes);
+        self.unasked += bytes;
+        if self.unasked >= limits::BATCH_FLUSH_BYTES {
+            self.look_for_room();
+        }
     }
 
     /// Obeys all orders that have come.
-    fn obey(&mut self) {
+    fn obey(&mut self, now: Now) {
         loop {
             match self.orders.try_recv() {
-                Ok(order) => self.follow(order),
+                Ok(order) => self.follow(order, now),
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
                     self.stopping = true;
@@ -204,19 +261,21 @@ impl LogReader {
         }
     }
 
-    fn follow(&mut self, order: TailOrder) {
-        let now = instant_now();
+    fn follow(&mut self, order: TailOrder, now: Now) {
         match order {
-            TailOrder::Open(found) => self.open(*found, now),
+            TailOrder::Open(found) => self.open(*found, now.instant),
             TailOrder::Next(stream, generation) => {
-                self.counts.open_files.add(1);
-                self.with(stream, |log| log.push(*generation, now));
+                if !self.by_stream.contains_key(&stream) {
+                    self.counts.closed(1);
+                }
+                self.with(stream, |log| log.push(*generation, now.instant));
                 self.busy(stream);
             }
             TailOrder::NameGone(stream) => {
-                self.with(stream, |log| log.name_gone(now));
+                self.with(stream, |log| log.name_gone(now.instant));
                 self.busy(stream);
             }
+            TailOrder::Named(stream, path) => self.named(stream, &path),
             // What was added before is seen by one more read.
             TailOrder::Watched(stream) => self.busy_once(stream),
             TailOrder::Changed(stream) => {
@@ -230,7 +289,7 @@ impl LogReader {
             }
             TailOrder::Forget(stream) => {
                 if let Some(key) = self.by_stream.get(&stream).copied() {
-                    self.end(key, Now::read());
+                    self.end(key, now);
                 }
             }
             TailOrder::ForgetPosition(stream) => self.writer.note_position(stream, Vec::new()),
@@ -252,9 +311,23 @@ impl LogReader {
         let buffer = StreamBuffer::new(decoder, self.quota.hold());
         let log = TailedLog::new(&path, buffer, first, &self.counts, now);
         let key = self.logs.insert(log);
-        self.counts.open_files.add(1);
         self.by_stream.insert(stream, key);
         self.look_at(key);
+    }
+
+    /// A log has a name: the position has it too, for the next process.
+    fn named(&mut self, stream: u64, path: &Path) {
+        let mut position = None;
+        self.with(stream, |log| {
+            log.name_back();
+            if log.buffer.decoder.place.rename(path) {
+                position = log.buffer.decoder.position();
+            }
+        });
+        if let Some((stream, state)) = position {
+            self.writer.note_position(stream, state);
+        }
+        self.busy(stream);
     }
 
     fn with(&mut self, stream: u64, change: impl FnOnce(&mut TailedLog)) {
@@ -302,7 +375,7 @@ impl LogReader {
                     log.is_queued = false;
                     self.timed.push((at, key));
                 }
-                (TurnEnd::Ended, _) => self.close(key),
+                (TurnEnd::Ended, _) => self.close_log(key),
                 (_, None) => {}
             }
         }
@@ -319,7 +392,11 @@ impl LogReader {
         if let Some(until) = held {
             return TurnEnd::At(until);
         }
-        let turn = log.turn(&mut self.writer, &self.counts, self.hold, now);
+        let bounds = TurnBounds {
+            hold: self.hold,
+            room: self.room,
+        };
+        let turn = log.turn(&mut self.writer, &self.counts, bounds, now);
         if let Some(identity) = log.learnt.take() {
             let report = TailReport::Learnt(identity);
             // Looked at with the next event of the finder: nobody waits for it.
@@ -330,15 +407,16 @@ impl LogReader {
         }
         match turn {
             Ok(LogTurn::Read(bytes)) => {
-                self.trickle.read(bytes);
                 log.is_watched = false;
+                self.has_read(bytes);
                 TurnEnd::Again
             }
             Ok(LogTurn::Drained(bytes)) => {
-                self.trickle.read(bytes);
                 log.is_watched = false;
+                self.has_read(bytes);
                 TurnEnd::Later
             }
+            Ok(LogTurn::Waits) => TurnEnd::Later,
             Ok(LogTurn::AtEnd) if log.due().is_some() || log.is_followed() => TurnEnd::Later,
             Ok(LogTurn::AtEnd) if log.is_ending() => TurnEnd::At(now.instant + ENDING_LOOK),
             Ok(LogTurn::AtEnd) if log.is_watched => TurnEnd::Idle,
@@ -381,18 +459,21 @@ impl LogReader {
         if let Some(log) = self.logs.get_mut(key) {
             log.end(&mut self.writer, now);
         }
-        self.close(key);
+        self.close_log(key);
     }
 
     /// Closes a log that has ended.
-    fn close(&mut self, key: usize) {
+    fn close_log(&mut self, key: usize) {
         let Some(log) = self.logs.try_remove(key) else {
             return;
         };
         let place = &log.buffer.decoder.place;
         let (stream, taken) = (place.stream(), place.taken());
         let is_deleted = log.is_deleted();
-        self.counts.open_files.sub(log.open_files() as u64);
+        if is_deleted {
+            log.tell_unread(log.unread, &self.counts);
+        }
+        self.counts.closed(log.open_files());
         self.busy.retain(|one| *one != key);
         self.timed.retain(|(_, one)| *one != key);
         self.by_stream.remove(&stream);
@@ -400,11 +481,16 @@ impl LogReader {
         if is_deleted {
             self.writer.note_position(stream, Vec::new());
         }
-        self.report(TailReport::Ended {
+        let Some(last) = log.newest().map(|newest| newest.identity.key) else {
+            return;
+        };
+        self.report(TailReport::Ended(EndedLog {
             stream,
+            last,
             taken,
+            unread: log.unread,
             is_deleted,
-        });
+        }));
     }
 
     /// Gives up what has stood longest, if unfinished lines take too much memory.
@@ -439,6 +525,8 @@ impl LogReader {
         let now = instant_now();
         let tick = (!self.busy.is_empty()).then(|| tick_after(now, self.worker));
         let due = self.writer.due().into_iter().chain(tick);
+        let room = (!self.room).then(|| now + LOOK_FOR_ROOM);
+        let due = due.chain(room);
         let due = due.chain(self.timed.iter().map(|(at, _)| *at)).min();
         let rest = due.map_or(REST_MAX, |due| due.saturating_duration_since(now));
         self.wake.fall_asleep();

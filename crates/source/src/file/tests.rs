@@ -1,64 +1,101 @@
 //! A source on real files, with a queue in memory, and the texts that come out of it.
 
+mod damage;
 mod listing;
+mod memory;
+mod races;
+mod simulation;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use inrush_event::ByteSize;
 use inrush_queue::QueueOptions;
 use proptest::prelude::*;
 
+use super::counts::FileCounts;
 use super::options::FileSource;
-use crate::harness_tests::{HarnessedSource, SourceHarness, texts_of};
-use crate::options::SourceOptions;
+use super::running::RunningFiles;
+use crate::Source;
+use crate::harness_tests::{HarnessedSource, PATIENCE, SourceHarness, texts_of};
 
 /// A source in a folder of its own.
 struct TestSource {
     harness: SourceHarness,
     options: FileSource,
     running: Option<HarnessedSource>,
+    files: Option<Arc<RunningFiles>>,
     texts: Vec<String>,
 }
 
 impl TestSource {
     fn start(options: &str) -> Self {
-        Self::start_with(options, ByteSize(128 << 20))
-    }
-
-    fn start_with(options: &str, memory: ByteSize) -> Self {
-        let harness = SourceHarness::new(QueueOptions {
-            memory_bytes: Some(memory),
-            ..QueueOptions::default()
-        });
-        let options = options.replace("{dir}", harness.folder.path().to_str().unwrap());
-        let mut source = Self {
-            options: serde_json::from_str(&options).unwrap(),
-            harness,
-            running: None,
-            texts: Vec::new(),
-        };
+        let mut source = Self::prepared(options, None);
         source.run();
         source
     }
 
+    /// A source that does not run yet, with a queue of so many bytes.
+    fn prepared(options: &str, queue_bytes: Option<u64>) -> Self {
+        let harness = SourceHarness::new(QueueOptions {
+            memory_bytes: queue_bytes.map(ByteSize),
+            ..QueueOptions::default()
+        });
+        let options = options.replace("{dir}", harness.folder.path().to_str().unwrap());
+        Self {
+            options: serde_json::from_str(&options).unwrap(),
+            harness,
+            running: None,
+            files: None,
+            texts: Vec::new(),
+        }
+    }
+
     fn run(&mut self) {
         let harness = &self.harness;
-        let started = self
-            .options
-            .start("files", &harness.services, &harness.known);
-        self.running = Some(HarnessedSource(started.unwrap().source));
+        let started =
+            RunningFiles::start("files", &self.options, &harness.services, &harness.known);
+        let started = started.unwrap();
+        self.files = Some(Arc::clone(&started));
+        self.running = Some(HarnessedSource(started as Arc<dyn Source>));
     }
 
     /// Ends the source, as a stop of the process does.
     fn stop(&mut self) {
+        self.files = None;
         self.running.take().unwrap().stop();
         // In memory a position holds once its events are delivered.
-        while let Some(delivery) = self.harness.take(Duration::ZERO) {
-            self.texts.extend(texts_of(&delivery));
+        while self.take(Duration::ZERO) {}
+    }
+
+    /// Takes a batch that comes within the wait.
+    fn take(&mut self, wait: Duration) -> bool {
+        let taken = self.harness.take(wait);
+        if let Some(delivery) = &taken {
+            self.texts.extend(texts_of(delivery));
         }
+        taken.is_some()
+    }
+
+    fn counts(&self) -> &FileCounts {
+        &self.files.as_ref().unwrap().counts
+    }
+
+    /// Waits for something that the source does by itself.
+    fn wait(&self, for_what: &str, is_so: impl Fn(&FileCounts) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !is_so(self.counts()) {
+            assert!(Instant::now() < end, "{for_what}: {:#?}", self.counts());
+            std::thread::yield_now();
+        }
+    }
+
+    /// Renames a file.
+    fn rename(&self, from: &str, to: &str) {
+        fs::rename(self.path(from), self.path(to)).unwrap();
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -2,8 +2,6 @@
 
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
-use std::sync::Arc;
-use std::time::Instant;
 
 use inrush_event::Timestamp;
 use inrush_transport::files::tail_file::{AllowedRoots, TailFile};
@@ -11,7 +9,6 @@ use inrush_transport::files::watch::WatchRefusal;
 
 use super::*;
 use crate::file::board::LogBoard;
-use crate::harness_tests::PATIENCE;
 use crate::listing::{FileListing, ListedFile, ListedState, PollReason};
 
 impl TestSource {
@@ -68,7 +65,8 @@ fn a_listing_has_the_place_the_joins_and_the_losses_of_a_log() {
 
 #[test]
 fn a_listing_tells_the_lag_while_the_reader_waits_for_the_queue() {
-    let mut source = TestSource::start_with(LINES, ByteSize(4 << 20));
+    let mut source = TestSource::prepared(LINES, Some(4 << 20));
+    source.run();
     let line = "y".repeat(1023) + "\n";
     let text = line.repeat(16 << 10);
     source.append("a.log", &text);

@@ -34,11 +34,11 @@ use inrush_transport::files::identity::{
 use inrush_transport::files::packed_file::{FilePacking, PackedEnd, PackedFile, PackedRead};
 use inrush_transport::files::tail_file::TailFile;
 
-use super::{KnownFiles, NewFile, is_generation};
-use crate::file::options::{CompressedFiles, StartAt};
-use crate::file::place::LogPlace;
-use crate::file::position::{GenerationPosition, LogPosition};
-use crate::file::tail::TailOrder;
+use super::known::{KnownFiles, NewFile, is_generation};
+use super::options::{CompressedFiles, StartAt};
+use super::place::LogPlace;
+use super::position::{GenerationPosition, LogPosition};
+use super::tail::TailOrder;
 
 /// Compressed files of a source that are read at a time.
 const READ_AT_ONCE: usize = 4;
@@ -179,16 +179,18 @@ impl KnownFiles {
         if self.is_read(path, &new) {
             return self.seen_again(path, &new);
         }
-        if self.is_too_old(&new) {
+        if self.is_too_old(path, path, &new) {
             return;
         }
+        let Some(new) = self.adopt(path, new) else {
+            return;
+        };
         let is_past = self.start_at == StartAt::End && new.born < self.first_start;
         match self.packed_copy(stem, packing, &new) {
             Some(PackedCopy::Begun) => self.postponed.push(path.to_owned()),
             Some(PackedCopy::Former) => self.note_done(path, new.identity),
             Some(PackedCopy::Open(original)) => {
-                let (stream, copy) = (self.next_stream, (path.to_owned(), new.identity));
-                self.next_stream += 1;
+                let (stream, copy) = (self.new_stream(), (path.to_owned(), new.identity));
                 self.know_done(stream, new.identity);
                 self.packed.copies.insert(original, copy);
             }
@@ -223,8 +225,7 @@ impl KnownFiles {
 
     /// Notes that a file need not be read, also not by a later process.
     pub(super) fn note_done(&mut self, path: &Path, identity: FileIdentity) {
-        let stream = self.next_stream;
-        self.next_stream += 1;
+        let stream = self.new_stream();
         self.orders
             .push(TailOrder::Note(stream, complete(path, identity)));
         self.done(stream, path, identity);
@@ -287,7 +288,7 @@ impl KnownFiles {
             let files = log.files.iter().filter_map(|key| self.by_inode.get(key));
             for file in files.filter(|_| is_of_log(&log.path, path, stem)) {
                 let open = || file.open.upgrade()?.len().ok();
-                let length = file.closed_at.or_else(open);
+                let length = file.left_at.or_else(open);
                 if length.is_some_and(|length| is_copy(file.identity.head, length)) {
                     return Some(PackedCopy::Open(file.identity.key));
                 }
@@ -312,11 +313,9 @@ impl KnownFiles {
             if self.is_read(&path, &new) {
                 continue;
             }
-            let (stream, identity) = (self.next_stream, new.identity);
-            self.next_stream += 1;
+            let (stream, identity) = (self.new_stream(), new.identity);
             let place = LogPlace::new(stream, path.as_os_str().as_bytes(), identity);
-            let format = self.format_of(&path, &new);
-            self.send(&path, format, new, place, (0, 0));
+            self.send(&path, new, place, (0, 0));
             self.packed.reading.insert(stream, (path, identity));
         }
     }
