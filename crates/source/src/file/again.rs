@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 
 use inrush_transport::files::identity::{IdentityMatch, InodeKey};
 
-use super::known::{KnownFiles, is_packed_path, leads_to};
+use super::known::KnownFiles;
+use super::names::{is_packed_path, leads_to};
 
 /// Names that are looked at in an interval.
 const LOOKS_MAX: usize = 16_384;

@@ -138,6 +138,11 @@ impl LogRow {
         self.attention.store(0, Relaxed);
     }
 
+    /// Copies of what it had come before the file that was cut.
+    pub(super) fn push_front(&self, file: &Arc<TailFile>) {
+        lock(&self.files).open.push_front(Arc::clone(file));
+    }
+
     /// The first generation is closed.
     pub(super) fn pop(&self) {
         lock(&self.files).open.pop_front();

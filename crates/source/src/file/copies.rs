@@ -1,15 +1,23 @@
-//! Copies of logs, which `copytruncate` of logrotate makes: they are not read again.
+//! Copies of logs, which `copytruncate` of logrotate makes.
+//!
+//! A copy is not read as a file of its own. What its log had and was unread when it was cut is read
+//! in the copy.
 
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use inrush_transport::files::identity::{FileIdentity, HEAD_BYTES_MAX};
+use inrush_event::instant_now;
+use inrush_transport::files::identity::{FileIdentity, HEAD_BYTES_MAX, IdentityMatch};
 use inrush_transport::files::tail_file::TailFile;
 
 use super::again::ClosedFile;
-use super::known::{KnownFiles, NO_LOG, NewFile, is_generation_of, leads_to, name_of, siblings};
+use super::known::{KnownFiles, NO_LOG, NewFile};
+use super::log::ShortenedFile;
+use super::names::{bases_of, leads_to, name_of, siblings};
+use super::position::LogPosition;
+use super::tail::TailOrder;
 
 /// A copy of a log.
 pub(super) enum CopyState {
@@ -24,11 +32,8 @@ impl KnownFiles {
     /// begins as that one does is a copy of it (`copytruncate` of logrotate). Nothing else makes a
     /// new file under such a name, so one that is still shorter is looked at again.
     pub(super) fn copied_from(&self, path: &Path, new: &NewFile) -> Option<CopyState> {
-        let name = name_of(path);
-        let ends = name.iter().enumerate();
-        let ends = ends.filter(|(_, byte)| matches!(byte, b'.' | b'-'));
-        ends.map(|(end, _)| path.with_file_name(OsStr::from_bytes(&name[..end])))
-            .filter(|base| is_generation_of(base, path))
+        bases_of(name_of(path))
+            .map(|base| path.with_file_name(OsStr::from_bytes(&base)))
             .find_map(|base| {
                 let stream = self.by_path.get(&base)?;
                 let newest = self.logs.get(stream)?.files.last()?;
@@ -61,6 +66,73 @@ impl KnownFiles {
         }
     }
 
+    /// The file of a log became shorter. A copy of what it had is read from there on, and the file
+    /// from its beginning behind it.
+    pub(super) fn shortened(&mut self, stream: u64, file: &ShortenedFile) {
+        let path = self.logs.get(&stream).map(|log| log.path.clone());
+        let copies = path.map(|path| self.copies_of(&path, &file.identity));
+        let mut from = file.read;
+        let mut generations = Vec::new();
+        for copy in copies.into_iter().flatten() {
+            let read = std::mem::take(&mut from).min(copy.length);
+            let mut copy = self.generation(copy, read, 0);
+            copy.gone = Some(instant_now());
+            self.counts.opened();
+            generations.push(copy);
+        }
+        self.orders.push(TailOrder::Anew(stream, generations));
+    }
+
+    /// Copies of a file that was cut: the last one that begins as the file did, then those that
+    /// were made later. What was written behind a copy and before the cut is in none.
+    fn copies_of(&mut self, path: &Path, identity: &FileIdentity) -> Vec<NewFile> {
+        let mut found: Vec<NewFile> = Vec::new();
+        for name in siblings(path) {
+            let Some(new) = self.open(&name) else {
+                continue;
+            };
+            let known = self.by_inode.get(&new.identity.key);
+            if known.is_none_or(|known| known.stream == NO_LOG) || self.is_done(new.identity.key) {
+                found.push(new);
+            }
+        }
+        found.sort_by_key(|new| (new.born, new.modified));
+        let is_copy = |new: &NewFile| {
+            let alike = identity.same_content(new.file.as_file());
+            alike.unwrap_or(false)
+        };
+        let copies = match found.iter().rposition(is_copy) {
+            Some(first) => found.split_off(first),
+            None => Vec::new(),
+        };
+        for copy in &copies {
+            if !self.by_inode.contains_key(&copy.identity.key) {
+                self.know_copy(&copy.path, copy.identity);
+            }
+        }
+        copies
+    }
+
+    /// Copies of the last file of a position, if it was cut since.
+    pub(super) fn copies_at_start(
+        &mut self,
+        path: &Path,
+        position: &LogPosition,
+        files: &[NewFile],
+    ) -> Vec<NewFile> {
+        let Some(last) = position.generations.last() else {
+            return Vec::new();
+        };
+        let is_cut = |new: &NewFile| {
+            let matched = last.identity.matches(new.file.as_file());
+            matches!(matched, Ok(IdentityMatch::Rewritten))
+        };
+        match files.iter().any(is_cut) {
+            true => self.copies_of(path, &last.identity),
+            false => Vec::new(),
+        }
+    }
+
     /// Files with names of older generations that are younger than the log's own file are copies
     /// of it: before it is cut there is one, and its beginning tells that no more afterwards.
     pub(super) fn know_copies(&mut self, stream: u64) {
@@ -86,7 +158,12 @@ impl KnownFiles {
         }
     }
 
+    /// A copy is never read as a file of its own; if its name matches, also after a restart.
     pub(super) fn know_copy(&mut self, path: &Path, identity: FileIdentity) {
+        if self.matches(path) {
+            self.closed.remove(path, identity.key);
+            return self.note_done(path, identity);
+        }
         self.know(NO_LOG, identity);
         if let Some(copy) = self.by_inode.get_mut(&identity.key) {
             // It may still be written.

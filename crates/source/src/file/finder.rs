@@ -441,6 +441,7 @@ impl FileFinder {
                     reader.order(TailOrder::Watched(stream));
                 }
                 TailReport::Learnt(identity) => self.known.learn(identity),
+                TailReport::Shortened(stream, file) => self.known.shortened(stream, &file),
                 TailReport::Left(key, taken) => self.known.left(key, taken),
                 TailReport::Ended(ended) => {
                     self.known.ended(&ended);

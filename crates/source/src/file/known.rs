@@ -33,15 +33,13 @@ use super::counts::SharedCounts;
 use super::decoder::{LineForm, LogForm};
 use super::form::{FormMaker, is_chained};
 use super::log::{Generation, is_within_line};
+use super::names::{is_generation_of, is_packed_path, is_rotated, leads_to, name_of, siblings};
 use super::options::{FileSource, StartAt};
 use super::packed::{OpenFile, PackedFiles, unpacker_of};
 use super::place::LogPlace;
 use super::resume::OrphanLogs;
 use super::tail::{EndedLog, FoundLog, TailOrder};
 use super::workload::WorkloadBoard;
-
-/// Endings of names of what is compressed, or not complete yet: never read as text.
-const PACKED: [&[u8]; 7] = [b".gz", b".bz2", b".xz", b".zst", b".lz4", b".Z", b".tmp"];
 
 /// Stream of a file that no log has read: a copy.
 pub(super) const NO_LOG: u64 = u64::MAX;
@@ -123,45 +121,6 @@ pub(super) struct NewFile {
     pub(super) length: u64,
     /// Form of its lines, once it was looked for.
     format: OnceCell<Option<LineForm>>,
-}
-
-fn is_packed(name: &[u8]) -> bool {
-    PACKED.iter().any(|ending| name.ends_with(ending))
-}
-
-/// True if a name is that of an older generation of `base`: `base.1`, `base.20261128-101500`,
-/// `base-20261128`.
-pub(super) fn is_generation(base: &[u8], name: &[u8]) -> bool {
-    let rest = name.strip_prefix(base);
-    rest.is_some_and(|rest| matches!(rest.first(), Some(b'.' | b'-'))) && !is_packed(name)
-}
-
-/// True if a generation's name has a number or a time behind that of its log, and nothing else:
-/// what has other words there may be no log at all.
-fn is_rotated(base: &[u8], name: &[u8]) -> bool {
-    let is_part = |byte: &u8| byte.is_ascii_digit() || b".-_:T".contains(byte);
-    let rest = name.strip_prefix(base);
-    rest.is_some_and(|rest| rest.iter().all(is_part) && rest.iter().any(u8::is_ascii_digit))
-}
-
-/// True if the name of a path is that of something compressed, or not complete.
-pub(super) fn is_packed_path(path: &Path) -> bool {
-    is_packed(name_of(path))
-}
-
-/// The last part of a path, as bytes.
-pub(super) fn name_of(path: &Path) -> &[u8] {
-    path.file_name().map_or(&b""[..], OsStrExt::as_bytes)
-}
-
-/// True if a path is that of an older generation of the log at another path.
-pub(super) fn is_generation_of(log: &Path, path: &Path) -> bool {
-    log.parent() == path.parent() && is_generation(name_of(log), name_of(path))
-}
-
-/// True if a path leads to this file now.
-pub(super) fn leads_to(path: &Path, key: InodeKey) -> bool {
-    fs::metadata(path).is_ok_and(|found| InodeKey::of(&found) == key)
 }
 
 impl KnownFiles {
@@ -389,7 +348,10 @@ impl KnownFiles {
         let Some(new) = self.open(path) else {
             return;
         };
-        if self.is_read(path, &new) || self.is_too_old(path, path, &new) {
+        if self.is_read(path, &new) {
+            return self.seen_again(path, &new);
+        }
+        if self.is_too_old(path, path, &new) {
             return;
         }
         match self.copied_from(path, &new) {
@@ -824,7 +786,7 @@ impl KnownFiles {
     }
 
     /// A file as the reader has it.
-    fn generation(&mut self, new: NewFile, read: u64, known: u64) -> Generation {
+    pub(super) fn generation(&mut self, new: NewFile, read: u64, known: u64) -> Generation {
         let file = Arc::new(new.file);
         if let Some(one) = self.by_inode.get_mut(&new.identity.key) {
             one.open = Arc::downgrade(&file);
@@ -844,19 +806,6 @@ impl KnownFiles {
         fs::symlink_metadata(path).ok()?;
         self.open(path)
     }
-}
-
-/// Names beside a log that are those of its older generations.
-pub(super) fn siblings(path: &Path) -> Vec<PathBuf> {
-    let (Some(folder), Some(base)) = (path.parent(), path.file_name()) else {
-        return Vec::new();
-    };
-    let Ok(entries) = fs::read_dir(folder) else {
-        return Vec::new();
-    };
-    let names = entries.flatten().map(|entry| entry.file_name());
-    let older = names.filter(|name| is_generation(base.as_bytes(), name.as_bytes()));
-    older.map(|name| folder.join(name)).collect()
 }
 
 fn is_older(modified_ns: i128, age: Duration) -> bool {

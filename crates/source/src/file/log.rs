@@ -6,6 +6,8 @@
 //! * A generation is left only at its end, or when it may be held no longer; what is left unread is
 //!   counted to the byte.
 //!
+//! * What a file had before it was cut (`copytruncate` of logrotate) is read to its end in the
+//!   copy.
 //! # States
 //! A generation waits behind others, then is read. It ends once its name is gone or another one
 //! follows, and all of it is read. A compressed one ends with its text.
@@ -104,6 +106,14 @@ impl Generation {
         })
     }
 
+    /// True if the file still begins as it did: it was not cut and written anew since.
+    fn begins_alike(&self) -> io::Result<bool> {
+        let mut bytes = [0; HEAD_BYTES_MAX];
+        let known = usize::from(self.identity.head.len).min(HEAD_BYTES_MAX);
+        let read = self.file.read_at(&mut bytes[..known], 0)?;
+        Ok(self.identity.head.begins(&bytes[..read]))
+    }
+
     /// Reads on. `between`: no line is unfinished, so a hole can be left out.
     fn read_text(&mut self, space: &mut [u8], between: bool) -> io::Result<FileRead> {
         if let Some(packed) = &mut self.packed {
@@ -117,6 +127,10 @@ impl Generation {
             });
         }
         let read = self.file.read_at(space, self.read)?;
+        // Looked at behind the read.
+        if read > 0 && self.read > 0 && !self.begins_alike()? {
+            return Ok(FileRead::Cut);
+        }
         let zeros = zeros_at_end(&space[..read]);
         if zeros < HOLE_BYTES_MIN {
             return Ok(FileRead::Text(read));
@@ -136,10 +150,12 @@ impl Generation {
         })
     }
 
-    /// Takes the head of a file that has grown into its identity. Returns true if it has changed.
-    fn learn_head(&mut self) -> bool {
+    /// Takes the head of a file that has grown, or is read from its beginning, into its identity.
+    /// Returns true if it has changed.
+    fn learn_head(&mut self, is_first: bool) -> bool {
         let known = usize::from(self.identity.head.len);
-        if known >= HEAD_BYTES_MAX || self.read <= known as u64 {
+        let is_known = known >= HEAD_BYTES_MAX || self.read <= known as u64;
+        if is_known && !is_first {
             return false;
         }
         let learnt = FileIdentity::of(self.file.as_file());
@@ -150,8 +166,19 @@ impl Generation {
     }
 }
 
+/// Bytes that were read of a file which is shorter now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShortenedFile {
+    /// Its identity before.
+    pub(super) identity: FileIdentity,
+    /// Bytes that were read of it.
+    pub(super) read: u64,
+}
+
 /// What is read of a file.
 enum FileRead {
+    /// Nothing: it was cut and written anew since.
+    Cut,
     /// So many bytes.
     Text(usize),
     /// Nothing that is to be taken up to this offset: a hole, or text that was taken before.
@@ -185,6 +212,8 @@ pub(super) enum LogTurn {
     HeldUntil(Instant),
     /// The queue has no room.
     Waits,
+    /// The file became shorter: the finder looks for a copy of what it had.
+    Shortened,
     /// The log has ended; all that could be read of it is taken.
     Ended,
 }
@@ -211,6 +240,10 @@ pub(super) struct TailedLog {
     pub(super) unread: u64,
     /// True once it was read, or could have been.
     had_turn: bool,
+    /// What was read of the file, once it became shorter.
+    pub(super) shortened: Option<ShortenedFile>,
+    /// True until the finder has looked for a copy.
+    is_cut: bool,
 }
 
 impl TailedLog {
@@ -237,6 +270,8 @@ impl TailedLog {
             left: None,
             unread: 0,
             had_turn: false,
+            shortened: None,
+            is_cut: false,
         }
     }
 
@@ -317,6 +352,9 @@ impl TailedLog {
         bounds: TurnBounds,
         now: Now,
     ) -> io::Result<LogTurn> {
+        if self.is_cut {
+            return Ok(LogTurn::Shortened);
+        }
         let Some(generation) = self.generations.front() else {
             return Ok(LogTurn::Ended);
         };
@@ -352,6 +390,9 @@ impl TailedLog {
                 Err(at) => return Ok(LogTurn::HeldUntil(at)),
             },
         };
+        if self.is_cut {
+            return Ok(self.shorten(counts));
+        }
         self.budget.take(read);
         if read > 0 {
             self.last_growth = now.instant;
@@ -371,10 +412,7 @@ impl TailedLog {
         }
         let status = generation.file.status()?;
         if status.len < generation.read {
-            counts.truncated.add(1);
-            tracing::info!(file = %path_of(&self.origin), "the file became shorter: read anew");
-            self.start_anew(writer, now);
-            return Ok(LogTurn::Read(0));
+            return Ok(self.shorten(counts));
         }
         let idle = now.instant.saturating_duration_since(self.last_growth);
         if followed || (held.is_some() && status.links == 0 && idle >= DELETED_IDLE) {
@@ -461,7 +499,7 @@ impl TailedLog {
         decoder.pass(end, is_within_line(&file, end), &mark);
         if let Some(generation) = self.generations.front_mut() {
             generation.read = end;
-            if generation.learn_head() {
+            if generation.learn_head(false) {
                 decoder.place.identify(generation.identity);
                 self.learnt = Some(generation.identity);
             }
@@ -501,6 +539,11 @@ impl TailedLog {
                 // One byte stands for all of them: there is more at once.
                 return Ok((1, true));
             }
+            Ok(FileRead::Cut) => {
+                writer.cancel_read();
+                self.is_cut = true;
+                return Ok((0, false));
+            }
             Ok(FileRead::Text(read)) => read,
             Err(error) => {
                 writer.cancel_read();
@@ -514,9 +557,10 @@ impl TailedLog {
             return Ok((0, false));
         }
         let is_full = read == room;
+        let is_first = read > 0 && generation.read == 0 && generation.packed.is_none();
         generation.read += read as u64;
         decoder.place.length = generation.read;
-        if generation.learn_head() {
+        if generation.learn_head(is_first) {
             decoder.place.identify(generation.identity);
             self.learnt = Some(generation.identity);
         }
@@ -525,20 +569,57 @@ impl TailedLog {
         Ok((read, is_full))
     }
 
-    /// The file became shorter than what was read: what is in it now is new.
-    fn start_anew(&mut self, writer: &mut BatchWriter, now: Now) {
-        // The beginning of an open event is gone, so nothing could go on with it after a crash.
-        self.buffer.decoder.is_last = true;
-        writer.end_stream(&self.origin, &mut self.buffer, now);
-        self.buffer.decoder.is_last = false;
-        self.buffer.decoder.restart();
-        if let Some(generation) = self.generations.front_mut() {
-            (generation.read, generation.known) = (0, 0);
-            // Its head is learnt anew: it begins with other bytes.
-            generation.identity.head = FileHead::default();
-            self.buffer.decoder.place.identify(generation.identity);
-            self.learnt = Some(generation.identity);
+    /// The file became shorter than what was read, or begins in another way: the finder is asked
+    /// for a copy of what it had.
+    fn shorten(&mut self, counts: &FileCounts) -> LogTurn {
+        counts.truncated.add(1);
+        tracing::info!(file = %path_of(&self.origin), "the file became shorter: read anew");
+        self.is_cut = true;
+        self.shortened = self.generations.front().map(|one| ShortenedFile {
+            identity: one.identity,
+            read: one.read,
+        });
+        LogTurn::Shortened
+    }
+
+    /// What is in the shortened file now is new. `copies` have what it had before, the first one
+    /// from where it was read.
+    pub(super) fn start_anew(
+        &mut self,
+        writer: &mut BatchWriter,
+        copies: Vec<Generation>,
+        now: Now,
+    ) {
+        self.is_cut = false;
+        let Some(file) = self.generations.front_mut() else {
+            return;
+        };
+        (file.read, file.known) = (0, 0);
+        // Its head is learnt anew: it begins with other bytes.
+        file.identity.head = FileHead::default();
+        self.learnt = Some(file.identity);
+        let identity = file.identity;
+        match copies.first() {
+            Some(copy) => {
+                let place = &mut self.buffer.decoder.place;
+                place.move_to(copy.identity, copy.read);
+            }
+            None => {
+                // The beginning of an open event is gone, so nothing could go on with it after a
+                // crash.
+                self.buffer.decoder.now = now.instant;
+                self.buffer.decoder.is_last = true;
+                writer.end_stream(&self.origin, &mut self.buffer, now);
+                self.buffer.decoder.is_last = false;
+                self.buffer.decoder.restart();
+                self.buffer.decoder.place.identify(identity);
+            }
         }
+        for copy in copies.into_iter().rev() {
+            self.row.push_front(&copy.file);
+            self.generations.push_front(copy);
+        }
+        (self.last_growth, self.is_watched) = (now.instant, false);
     }
 
     /// Takes what is unfinished: the log ends.

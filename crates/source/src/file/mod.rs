@@ -4,7 +4,7 @@
 //! 1. [`options`]: its options; `form`: what all events of a log have in common.
 //! 2. `running`: its two threads; `finder`: which files there are; `known`: which log each belongs
 //!    to, and from where it is read; `resume`: logs of an earlier process; `renames` and `copies`:
-//!    what rotation does to names; `packed`: compressed files; `again`: files that wait; `position`: all that as the queue
+//!    what rotation does to names; `packed`: compressed files; `names`: names of generations; `again`: files that wait; `position`: all that as the queue
 //!    keeps it.
 //! 3. `tail`: the reader of all logs; `log`: the generations of one; `place`: where it has come to;
 //!    `decoder`: lines, pieces and events; `joiners`: what several of them make; `taker`: into the
@@ -27,6 +27,7 @@ mod form;
 mod joiners;
 mod known;
 mod log;
+mod names;
 pub mod options;
 mod packed;
 mod place;

@@ -23,6 +23,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::sync::Weak;
 use std::time::{Duration, Instant, SystemTime};
@@ -34,7 +35,8 @@ use inrush_transport::files::identity::{
 use inrush_transport::files::packed_file::{FilePacking, PackedEnd, PackedFile, PackedRead};
 use inrush_transport::files::tail_file::TailFile;
 
-use super::known::{KnownFiles, NewFile, is_generation};
+use super::known::{KnownFiles, NewFile};
+use super::names::is_generation;
 use super::options::{CompressedFiles, StartAt};
 use super::place::LogPlace;
 use super::position::{GenerationPosition, LogPosition};
@@ -70,7 +72,7 @@ enum PackedCopy {
     Begun,
 }
 
-/// A compressed file that is not read any more.
+/// A file that is not read any more: a compressed one, or a copy.
 struct DoneFile {
     path: PathBuf,
     identity: FileIdentity,
@@ -157,6 +159,14 @@ fn packed_beside(path: &Path) -> Vec<PathBuf> {
     names.filter(|name| packing_of(name).is_some()).collect()
 }
 
+/// Names in the folder of `path` that lead to this inode.
+fn names_of_inode(path: &Path, inode: u64) -> Vec<PathBuf> {
+    let entries = path.parent().and_then(|folder| fs::read_dir(folder).ok());
+    let names = entries.into_iter().flatten().flatten();
+    let names = names.filter(|entry| entry.ino() == inode);
+    names.map(|entry| entry.path()).collect()
+}
+
 /// True if a compressed file's name without its ending is that of the log, or of an older
 /// generation of it.
 fn is_of_log(log: &Path, path: &Path, stem: &[u8]) -> bool {
@@ -203,7 +213,7 @@ impl KnownFiles {
     }
 
     /// A file that is done has this name now.
-    fn seen_again(&mut self, path: &Path, new: &NewFile) {
+    pub(super) fn seen_again(&mut self, path: &Path, new: &NewFile) {
         let stream = self
             .by_inode
             .get(&new.identity.key)
@@ -374,7 +384,7 @@ impl KnownFiles {
         let path = PathBuf::from(OsStr::from_bytes(&position.path));
         let is_it = |new: &NewFile| is_same(&last.identity, &new.file);
         let found = self.open_if_there(&path).filter(is_it).or_else(|| {
-            let mut others = packed_beside(&path).into_iter();
+            let mut others = names_of_inode(&path, last.identity.key.inode).into_iter();
             others.find_map(|name| self.open_if_there(&name).filter(is_it))
         });
         let Some(new) = found else {

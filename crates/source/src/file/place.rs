@@ -150,6 +150,11 @@ impl LogPlace {
         self.identity = identity;
     }
 
+    /// The present generation is read on in a copy, which has at least `length` bytes.
+    pub(super) fn move_to(&mut self, identity: FileIdentity, length: u64) {
+        (self.identity, self.taken) = (identity, self.taken.min(length));
+    }
+
     /// True if an earlier process has taken the line that begins here.
     pub(super) fn is_known(&self) -> bool {
         self.taken < self.known

@@ -7,7 +7,8 @@
 
 use std::path::Path;
 
-use super::known::{BIRTH_GRAIN_NS, KnownFiles, NewFile, is_packed_path, leads_to};
+use super::known::{BIRTH_GRAIN_NS, KnownFiles, NewFile};
+use super::names::{is_packed_path, leads_to};
 use super::tail::TailOrder;
 
 impl KnownFiles {

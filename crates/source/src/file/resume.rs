@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use inrush_transport::files::identity::FileIdentity;
 
-use super::known::{KnownFiles, NewFile, is_packed_path, siblings};
+use super::known::{KnownFiles, NewFile};
+use super::names::{is_packed_path, siblings};
 use super::packed::{is_copy_of, is_same};
 use super::place::LogPlace;
 use super::position::LogPosition;
@@ -145,10 +146,19 @@ impl KnownFiles {
             self.note_done(&copy.path, copy.identity);
             chain.push((last as u8, copy));
         }
+        let mut later = Vec::new();
+        if !chain.iter().any(|(number, _)| usize::from(*number) == last) {
+            let mut copies = self.copies_at_start(&path, position, &files).into_iter();
+            chain.extend(copies.next().map(|copy| (last as u8, copy)));
+            later.extend(copies);
+        }
         if !chain.iter().any(|(number, _)| usize::from(*number) == last) {
             return None;
         }
-        self.go_on(stream, &path, position, chain)
+        let newest = self.go_on(stream, &path, position, chain);
+        let last = later.last().map(|copy| copy.identity);
+        later.into_iter().for_each(|copy| self.push(stream, copy));
+        last.or(newest)
     }
 
     /// Reads on from a position; `chain` has its generations that are still there. Returns the
@@ -185,6 +195,11 @@ impl KnownFiles {
             false => u64::MAX,
         };
         let from = begins(number, position.generations[usize::from(number)].taken);
+        // A copy may be shorter than the file that was cut.
+        let from = match first.path == path || is_packed_path(&first.path) {
+            true => from,
+            false => from.min(first.length),
+        };
         let mut place = LogPlace::new(stream, path.as_os_str().as_bytes(), first.identity);
         place.resume(from, known(number), resumed);
         // Before that place, the line that is too long is met anew.

@@ -43,7 +43,7 @@ use slab::Slab;
 
 use super::counts::SharedCounts;
 use super::decoder::{LogDecoder, LogForm};
-use super::log::{Generation, LogTurn, TailedLog, TurnBounds};
+use super::log::{Generation, LogTurn, ShortenedFile, TailedLog, TurnBounds};
 use super::place::LogPlace;
 
 /// Time without growth after which a log is watched in place of being read at every tick.
@@ -71,6 +71,8 @@ pub(super) enum TailOrder {
     NameGone(u64),
     /// The newest generation of a log has this name, perhaps again.
     Named(u64, PathBuf),
+    /// A shortened file is read from its beginning, behind the copies of what it had.
+    Anew(u64, Vec<Generation>),
     /// From now on the kernel says when something is added to the log.
     Watched(u64),
     /// The kernel says so: something was added to the log.
@@ -107,6 +109,8 @@ pub(super) enum TailReport {
     Watch(u64, Arc<TailFile>),
     /// The head of a file has grown.
     Learnt(FileIdentity),
+    /// The file of a log became shorter; it is read on when the finder says how.
+    Shortened(u64, ShortenedFile),
     /// A generation was left for the next one, with so many bytes taken.
     Left(InodeKey, u64),
     /// The log has ended, and its files are closed.
@@ -276,6 +280,7 @@ impl LogReader {
                 self.busy(stream);
             }
             TailOrder::Named(stream, path) => self.named(stream, &path),
+            TailOrder::Anew(stream, copies) => self.start_anew(stream, copies, now),
             // What was added before is seen by one more read.
             TailOrder::Watched(stream) => self.busy_once(stream),
             TailOrder::Changed(stream) => {
@@ -313,6 +318,15 @@ impl LogReader {
         let key = self.logs.insert(log);
         self.by_stream.insert(stream, key);
         self.look_at(key);
+    }
+
+    fn start_anew(&mut self, stream: u64, copies: Vec<Generation>, now: Now) {
+        let key = self.by_stream.get(&stream);
+        match key.and_then(|key| self.logs.get_mut(*key)) {
+            Some(log) => log.start_anew(&mut self.writer, copies, now),
+            None => self.counts.closed(copies.len()),
+        }
+        self.busy(stream);
     }
 
     /// A log has a name: the position has it too, for the next process.
@@ -405,6 +419,11 @@ impl LogReader {
         if let Some((key, taken)) = log.left.take() {
             let _ = self.reports.send(TailReport::Left(key, taken));
         }
+        if let Some(shortened) = log.shortened.take() {
+            let stream = log.buffer.decoder.place.stream();
+            self.report(TailReport::Shortened(stream, shortened));
+            return TurnEnd::Idle;
+        }
         match turn {
             Ok(LogTurn::Read(bytes)) => {
                 log.is_watched = false;
@@ -433,6 +452,7 @@ impl LogReader {
                 TurnEnd::Idle
             }
             Ok(LogTurn::HeldUntil(at)) => TurnEnd::At(at),
+            Ok(LogTurn::Shortened) => TurnEnd::Idle,
             Ok(LogTurn::Ended) => TurnEnd::Ended,
             Err(error) => {
                 self.tell_failure(key, &error);

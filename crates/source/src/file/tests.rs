@@ -257,6 +257,76 @@ fn a_copy_is_not_read_again_and_what_is_truncated_is() {
     assert_eq!(source.texts(4), ["1", "2", "3", "4"]);
 }
 
+/// Copies a log and cuts it, as logrotate does; `between` is written behind the copy.
+fn copy_and_cut(source: &TestSource, copy: &str, between: &str) {
+    source.tick();
+    fs::copy(source.path("a.log"), source.path(copy)).unwrap();
+    source.append("a.log", between);
+    let file = File::options().write(true).open(source.path("a.log"));
+    file.unwrap().set_len(0).unwrap();
+}
+
+#[test]
+fn what_was_unread_before_a_cut_is_read_in_the_copy() {
+    let mut source = TestSource::start(r#"{"include": ["{dir}/*.log*"], "host": "h"}"#);
+    source.append("a.log", "1\n2\n3");
+    assert_eq!(source.texts(2), ["1", "2"]);
+    source.stop();
+    source.append("a.log", "\n4\n");
+    copy_and_cut(&source, "a.log.1", "");
+    source.append("a.log", "5\n6\n7\n8\n9\n");
+    source.run();
+    assert_eq!(source.texts(9)[2..4], ["3", "4"]);
+    source.append("a.log", "10\n");
+    source.texts(10);
+    source.stop();
+    source.run();
+    source.append("a.log", "11\n");
+    let mut texts = source.texts(11).to_vec();
+    texts.sort_by_key(|text| text.parse::<u32>().unwrap());
+    assert_eq!(texts, (1..=11).map(|n| n.to_string()).collect::<Vec<_>>());
+}
+
+#[test]
+fn lines_behind_a_copy_are_taken_and_the_copy_is_not_read_after_a_restart() {
+    let mut source = TestSource::start(r#"{"include": ["{dir}/*.log*"], "host": "h"}"#);
+    source.append("a.log", "1\n2\n");
+    source.texts(2);
+    copy_and_cut(&source, "a.log.1", "3\n");
+    source.append("a.log", "4\n");
+    while !source.texts.contains(&"4".to_owned()) {
+        source.take(Duration::from_millis(100));
+    }
+    source.stop();
+    fs::rename(source.path("a.log.1"), source.path("a.log.2")).unwrap();
+    source.run();
+    source.append("a.log", "5\n");
+    while !source.texts.contains(&"5".to_owned()) {
+        source.take(Duration::from_millis(100));
+    }
+    // Whether `3` was read before the cut is a matter of luck.
+    source.texts.retain(|text| text != "3");
+    assert_eq!(source.texts, ["1", "2", "4", "5"]);
+}
+
+#[test]
+fn a_file_that_is_cut_and_longer_again_is_read_anew() {
+    let mut source = TestSource::start(LINES);
+    source.append("a.log", "one\n");
+    source.texts(1);
+    fs::write(source.path("a.log"), "longer than before\nby far\n").unwrap();
+    assert_eq!(source.texts(3), ["one", "longer than before", "by far"]);
+}
+
+#[test]
+fn what_is_compressed_is_not_read() {
+    let mut source = TestSource::start(r#"{"include": ["{dir}/*"], "host": "h"}"#);
+    source.append("a.log.1.gz", "no\n");
+    source.append("a.log.zst", "no\n");
+    source.append("a.log", "1\n");
+    assert_eq!(source.texts(1), ["1"]);
+}
+
 #[test]
 fn a_renamed_file_and_the_new_one_each_go_on_after_a_restart() {
     let mut source = TestSource::start(LINES);
