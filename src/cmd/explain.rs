@@ -8,6 +8,7 @@ mod collector;
 mod deliberate;
 mod human;
 mod input;
+mod log;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,6 +22,7 @@ use clap::ValueEnum;
 use inrush_codec::SyslogOptions;
 use inrush_config::Config;
 use inrush_ingest::classification::{self, CompiledPacks};
+use inrush_inspect::explain::log::FileFormat;
 use inrush_inspect::explain::{self, Explainer, RawRecord, RecordExplanation};
 
 use super::{ExplainArgs, UsageError};
@@ -34,6 +36,24 @@ pub(crate) enum Input {
     Json,
     /// The body of a request to an HTTP Event Collector.
     Hec,
+    /// Lines of a container's log, as containerd and CRI-O write them.
+    Cri,
+    /// Lines of a container's log, as Docker's driver `json-file` writes them.
+    Docker,
+    /// Lines of a plain log file.
+    Lines,
+}
+
+impl Input {
+    /// Form of the lines of a log; `None`: it is no log.
+    fn log_format(self) -> Option<FileFormat> {
+        match self {
+            Self::Cri => Some(FileFormat::Cri),
+            Self::Docker => Some(FileFormat::Docker),
+            Self::Lines => Some(FileFormat::Lines),
+            Self::Raw | Self::Json | Self::Hec => None,
+        }
+    }
 }
 
 /// Input of the command: the file that is named, or stdin.
@@ -58,6 +78,18 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         let colour = has_colour(&stdout);
         let mut out = std::io::BufWriter::new(stdout);
         let code = collector::run(args, &config, open(args)?, colour, &mut out)?;
+        out.flush()?;
+        return Ok(code);
+    }
+    if args.pod.is_some() && args.input.log_format().is_none() {
+        let words = "--pod is for --input cri and --input docker";
+        return Err(UsageError(words.to_owned()).into());
+    }
+    if let Some(format) = args.input.log_format() {
+        let stdout = std::io::stdout().lock();
+        let colour = has_colour(&stdout);
+        let mut out = std::io::BufWriter::new(stdout);
+        let code = log::run(args, &config, format, open(args)?, colour, &mut out)?;
         out.flush()?;
         return Ok(code);
     }
@@ -116,7 +148,7 @@ fn explain_records(
     let records = open(args)?;
     match args.input {
         Input::Json => input::json(records, syslog.message_bytes_max(), &mut show)?,
-        Input::Raw | Input::Hec => input::raw(records, syslog, &mut show)?,
+        _ => input::raw(records, syslog, &mut show)?,
     }
     write_rest(&explainers.rest(), args.json, &mut out)?;
     out.flush()?;

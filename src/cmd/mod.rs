@@ -175,6 +175,9 @@ pub(crate) struct PrintArgs {
   inrush explain -c inrush.yaml --against answers.jsonl
   inrush explain -c inrush.yaml --input hec --token pods body.json
   inrush explain -c inrush.yaml --input hec --raw --query 'index=netfw&sourcetype=asa' < lines.txt
+  inrush explain -c inrush.yaml --input cri /var/log/pods/shop_web-1_1b2c/nginx/0.log
+  kubectl get pod web-1 -n shop -o json > pod.json
+  inrush explain -c inrush.yaml --input cri --pod shop/web-1 --objects pod.json < lines.txt
 
 --against compares what comes of messages with what SC4S made of them: docs/guides/sc4s.md shows the
 lines of such a file. It ends with 1 if anything differs but what is meant to.")]
@@ -189,7 +192,8 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
     /// raw: records as a sender writes them to a connection; json: lines of a `file` destination;
-    /// hec: the body of a request to an HTTP Event Collector, with the answer that it would get
+    /// hec: the body of a request to an HTTP Event Collector, with the answer that it would get;
+    /// cri, docker, lines: a log of a container, or a plain one, as a `file` source reads it
     #[arg(long, value_name = "KIND", value_enum, default_value_t = explain::Input::Raw)]
     pub(crate) input: explain::Input,
     /// With --input hec: the body is for the raw endpoint, a line an event
@@ -201,6 +205,16 @@ pub(crate) struct ExplainArgs {
     /// With --input hec: the query of the request, for example `index=main&host=web-1`
     #[arg(long, value_name = "QUERY")]
     pub(crate) query: Option<String>,
+    /// With --input cri and docker: the pod whose log it is
+    #[arg(long, value_name = "NAMESPACE/POD")]
+    pub(crate) pod: Option<String>,
+    /// With --pod: the container, if the pod has several
+    #[arg(long, value_name = "NAME", requires = "pod")]
+    pub(crate) container: Option<String>,
+    /// With --pod: objects as `kubectl get pod,namespace,deployment -o json` prints them, whose
+    /// annotations decide
+    #[arg(long, value_name = "FILE", requires = "pod")]
+    pub(crate) objects: Option<PathBuf>,
     /// Print one JSON object a record
     #[arg(long)]
     pub(crate) json: bool,

@@ -80,7 +80,7 @@ impl FieldNaming {
     }
 
     /// Name of the field that says which stream a line comes from.
-    pub fn stream(self) -> &'static str {
+    pub const fn stream(self) -> &'static str {
         match self {
             Self::Otel => "log.iostream",
             Self::Collectord => "stream",

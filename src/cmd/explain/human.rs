@@ -5,6 +5,8 @@ use std::io::{self, Write};
 
 use inrush_event::{facility_name, severity_name};
 use inrush_inspect::explain::collector::EventValue;
+use inrush_inspect::explain::log::EventLines;
+use inrush_inspect::explain::pod_policy::{PodName, PodPolicy};
 use inrush_inspect::explain::{RULE, RecordExplanation, reason, rfc3339};
 
 /// Characters of the column of names.
@@ -49,13 +51,14 @@ pub(super) fn write(
     }
     let (kind, number) = match explained.event_number() {
         Some(number) => ("event", number),
+        None if explained.lines.is_some() => ("event", explained.number),
         None => ("record", explained.number),
     };
-    writeln!(
-        out,
-        "{bold}{kind} {number}: {}{reset}",
-        record.format.name()
-    )?;
+    let of = match &explained.lines {
+        Some(lines) => lines_of(lines),
+        None => record.format.name().to_owned(),
+    };
+    writeln!(out, "{bold}{kind} {number}: {of}{reset}")?;
     let mut page = ExplainPage { out, colour };
     match &explained.values {
         Some(values) => decoded(explained, values, &mut page)?,
@@ -88,10 +91,14 @@ fn decoded(
     page: &mut ExplainPage<'_, impl Write>,
 ) -> io::Result<()> {
     for value in values {
-        page.line(value.name, &printable(&value.value), &value.from)?;
+        let from = printable(value.from.as_bytes());
+        page.line(value.name, &printable(&value.value), &from)?;
     }
     let received = rfc3339(explained.record.received);
     page.line("received", received.as_deref().unwrap_or("-"), "")?;
+    if let Some(lines) = &explained.lines {
+        return log_event(explained, lines, page);
+    }
     if let Some(event) = explained.event() {
         page.line("event", &printable(event), "")?;
     }
@@ -99,6 +106,74 @@ fn decoded(
         page.line("fields", &printable(fields), "")?;
     }
     Ok(())
+}
+
+/// Lines that an event of a log came of.
+fn lines_of(lines: &EventLines) -> String {
+    let stream = match lines.stream.as_str() {
+        "" => String::new(),
+        stream => format!(", {stream}"),
+    };
+    match lines.pieces {
+        0 | 1 => format!("line {}{stream}", lines.first),
+        n => format!(
+            "{n} pieces in lines {} to {}{stream}",
+            lines.first, lines.last
+        ),
+    }
+}
+
+/// Text and fields of an event of a log.
+fn log_event(
+    explained: &RecordExplanation,
+    lines: &EventLines,
+    page: &mut ExplainPage<'_, impl Write>,
+) -> io::Result<()> {
+    if let Some(fault) = lines.fault {
+        page.line("form", fault, "taken as it is")?;
+    }
+    let text = explained.batch.get(explained.record.message);
+    page.line("text", &printable(text), "")?;
+    let mut heading = "fields";
+    for (name, value) in explained.class_fields() {
+        let field = format!("{name}={value}");
+        page.line(heading, &printable(field.as_bytes()), "")?;
+        heading = "";
+    }
+    Ok(())
+}
+
+/// Writes the policy of a container, with the annotation that decided each key.
+pub(super) fn policy(
+    pod: Option<&PodName>,
+    policy: Option<&PodPolicy>,
+    colour: bool,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let (Some(pod), Some(policy)) = (pod, policy) else {
+        return Ok(());
+    };
+    let PodName { namespace, name } = pod;
+    writeln!(
+        out,
+        "pod {namespace}/{name}, container {}",
+        policy.container
+    )?;
+    let mut page = ExplainPage { out, colour };
+    let lines = policy.lines();
+    let width = lines.iter().map(|line| line.key.len()).max().unwrap_or(0);
+    for line in &lines {
+        let key = format!("{:width$}", printable(line.key.as_bytes()));
+        let from = printable(line.from.as_bytes());
+        page.line(&key, &printable(line.value.as_bytes()), &from)?;
+    }
+    for problem in policy.problems() {
+        page.line("ignored", &printable(problem.as_bytes()), "")?;
+    }
+    if lines.is_empty() && policy.problems().is_empty() {
+        page.line("policy", "no annotation decides anything", "")?;
+    }
+    writeln!(page.out)
 }
 
 /// Header of a record.

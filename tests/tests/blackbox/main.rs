@@ -19,6 +19,7 @@ mod doctor_rate;
 mod doors;
 mod files;
 mod files_content;
+mod files_tools;
 mod flow;
 mod framing;
 mod groups;

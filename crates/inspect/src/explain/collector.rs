@@ -15,7 +15,7 @@ use inrush_codec::SyslogOptions;
 use inrush_config::{Config, SourceOptions};
 use inrush_event::{Batch, BatchBuilder, ClassInfo, EventNames, Extra, Record, Timestamp, limits};
 use inrush_source::splunk_hec::options::SplunkHecSource;
-use inrush_source::splunk_hec::preview::{self, EventOrigins, HecPreview, ValueOrigin};
+use inrush_source::splunk_hec::preview::{self, EventOrigins, HecPreview};
 
 use super::{Explainer, RecordExplanation, rfc3339};
 
@@ -40,7 +40,7 @@ type ValueSet = [Vec<u8>; VALUES.len()];
 
 /// Follows the values of an event through the steps that may change them.
 pub(super) struct ValueTrail {
-    origins: [ValueOrigin; VALUES.len()],
+    origins: [String; VALUES.len()],
     read: ValueSet,
     recognised: ValueSet,
     /// Rules that recognised the event.
@@ -49,15 +49,21 @@ pub(super) struct ValueTrail {
 
 impl ValueTrail {
     fn new(origins: EventOrigins, builder: &BatchBuilder) -> Self {
+        let origins = [
+            origins.index,
+            origins.sourcetype,
+            origins.source,
+            origins.host,
+            origins.time,
+        ];
+        Self::of(origins.map(|origin| origin.name().to_owned()), builder)
+    }
+
+    /// Follows values that come from these places.
+    pub(super) fn of(origins: [String; VALUES.len()], builder: &BatchBuilder) -> Self {
         let read = values(builder);
         Self {
-            origins: [
-                origins.index,
-                origins.sourcetype,
-                origins.source,
-                origins.host,
-                origins.time,
-            ],
+            origins,
             recognised: read.clone(),
             read,
             rules: String::new(),
@@ -84,7 +90,7 @@ impl ValueTrail {
                 format!("transform {}", transforms.join(", "))
             }
             () if self.recognised[at] != self.read[at] => format!("rule {}", self.rules),
-            () => self.origins[at].name().to_owned(),
+            () => self.origins[at].clone(),
         };
         let one = |(at, name): (usize, &'static str)| EventValue {
             name,

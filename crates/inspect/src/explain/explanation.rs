@@ -4,6 +4,7 @@ use inrush_classify::{RuleOutcome, RuleTrace};
 use inrush_event::{Anomalies, Batch, Format, Peer, Period, Record, Span};
 use inrush_ingest::timezone;
 use inrush_ingest::transform::UNROUTED;
+use inrush_source::file::preview::EventLines;
 
 use super::collector::EventValue;
 use super::json;
@@ -34,8 +35,11 @@ pub struct RecordExplanation {
     pub considered: Option<Vec<RuleTrace>>,
     /// True if no rule recognised it, so that the fallback decided.
     pub fell: bool,
-    /// Values of an event of a collector, and the places that they come from; `None` for a record.
+    /// Values of an event of a collector or of a log, and the places that they come from; `None`
+    /// for a record.
     pub values: Option<Vec<EventValue>>,
+    /// Lines of a log that it came of; `None` for what comes from no log.
+    pub lines: Option<EventLines>,
     pub(super) timezone: String,
     pub(super) time_skew_max: Period,
 }
@@ -89,7 +93,14 @@ impl RecordExplanation {
 
     /// Number of the event in its body, from 0, as answers count; `None` for a record.
     pub fn event_number(&self) -> Option<u64> {
-        self.values.as_ref().map(|_| self.number - 1)
+        let is_decoded = self.values.is_some() && self.lines.is_none();
+        is_decoded.then(|| self.number - 1)
+    }
+
+    /// Indexed fields that all events of its class have: those of a container.
+    pub fn class_fields(&self) -> &[(String, String)] {
+        let class = self.batch.class(&self.record);
+        class.map_or(&[], |class| &class.fields)
     }
 
     /// The value of `event`, as it was written; `None` if the record is no object of a collector,
@@ -175,6 +186,9 @@ impl RecordExplanation {
             Some((rule, why)) => format!("no rule took it; the nearest was `{rule}`: {why}"),
             None if self.considered.is_none() => {
                 "no rule is asked: `packs.enabled` is not set".to_owned()
+            }
+            None if self.lines.is_some() => {
+                "no rule is asked: that is for a source with `packs: true`".to_owned()
             }
             None if self.values.is_some() => {
                 "no rule is asked: that is for lines of a token with `packs`".to_owned()

@@ -78,6 +78,21 @@ fn event(explained: &RecordExplanation, object: &mut Map<String, Value>) {
             json!({ "value": text, "from": one.from }),
         )
     };
+    if let Some(lines) = &explained.lines {
+        object.insert(
+            "lines".into(),
+            json!({
+                "first": lines.first,
+                "last": lines.last,
+                "pieces": lines.pieces,
+                "stream": lines.stream,
+                "fault": lines.fault,
+            }),
+        );
+        let fields = explained.class_fields().iter();
+        let fields = fields.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
+        object.insert("class_fields".into(), Value::Object(fields.collect()));
+    }
     object.insert("event_number".into(), explained.event_number().into());
     object.insert(
         "values".into(),

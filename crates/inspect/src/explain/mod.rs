@@ -16,7 +16,9 @@
 pub mod collector;
 mod explanation;
 mod json;
+pub mod log;
 mod nearest_rule;
+pub mod pod_policy;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -256,6 +258,7 @@ impl Explainer {
             record,
             stand_in: true,
             values,
+            lines: None,
             timezone: self.syslog.timezone.clone(),
             time_skew_max: self.syslog.max_time_skew,
         }

@@ -3,6 +3,7 @@
 //!
 //! A watch ends with the last source that has it, or when the process stops.
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -169,6 +170,32 @@ impl SourceDesk {
             _watch: watch,
             _wake: wake,
         })
+    }
+
+    /// Desk for these options that knows no cluster.
+    pub(in super::super) fn alone(options: &FileSource) -> Self {
+        let kubernetes = options.kubernetes.as_ref();
+        let desk = WorkloadDesk::new(DeskOptions {
+            store: None,
+            docker: None,
+            settings: kubernetes
+                .map(KubernetesOptions::settings)
+                .unwrap_or_default(),
+            fields: kubernetes
+                .map(KubernetesOptions::field_settings)
+                .unwrap_or_default(),
+            destinations: Box::new(BTreeSet::new),
+            kubelet: PathBuf::new(),
+            is_allowed: Box::new(|_| false),
+            glob_fault: Box::new(|_| None),
+        });
+        Self {
+            desk,
+            wait: Duration::ZERO,
+            ledger: Ledger::new(),
+            _watch: None,
+            _wake: Arc::new(|| ()),
+        }
     }
 
     /// Count of the events that are left out for a reason.

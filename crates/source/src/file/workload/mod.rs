@@ -14,4 +14,4 @@ mod view;
 
 pub(super) use board::WorkloadBoard;
 pub(super) use clusters::{SourceDesk, WakeCallback};
-pub(super) use view::class;
+pub(super) use view::{STREAMS, class};

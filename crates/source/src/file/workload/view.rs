@@ -9,7 +9,7 @@ use crate::file::options::FileSource;
 use crate::workloads::{PolicyDecision, StreamPolicyState, WorkloadState};
 
 /// Names of the streams of a container, in the order of its policies.
-const STREAMS: [&str; 2] = ["stdout", "stderr"];
+pub(in super::super) const STREAMS: [&str; 2] = ["stdout", "stderr"];
 
 fn text(name: Option<&str>) -> Option<String> {
     name.map(str::to_owned)
