@@ -158,9 +158,15 @@ impl Generation {
         if is_known && !is_first {
             return false;
         }
-        let learnt = FileIdentity::of(self.file.as_file());
-        learnt.is_ok_and(|identity| {
-            self.identity = identity;
+        let mut bytes = [0; HEAD_BYTES_MAX];
+        // What is behind may be a hole that is filled later.
+        let most = match self.packed {
+            Some(_) => HEAD_BYTES_MAX,
+            None => usize::try_from(self.read).map_or(HEAD_BYTES_MAX, |it| it.min(HEAD_BYTES_MAX)),
+        };
+        let read = self.file.read_at(&mut bytes[..most], 0);
+        read.is_ok_and(|read| {
+            self.identity.head = FileHead::of(&bytes[..read]);
             true
         })
     }
