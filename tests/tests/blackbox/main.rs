@@ -51,6 +51,7 @@ mod kubernetes_recorded;
 mod lifecycle;
 mod load;
 mod memory;
+mod migrate_collectors;
 mod monitoring;
 mod narrow;
 mod packs;

@@ -64,3 +64,22 @@ fn examples_of_sources_of_events_are_sound() {
     }
     assert!(checked > 0);
 }
+
+#[test]
+fn the_configuration_of_the_nodes_part_is_sound() {
+    check("node", &of_manifests("inrush"));
+}
+
+#[test]
+fn examples_of_sources_of_files_are_sound() {
+    let guide = std::fs::read_to_string(root().join("docs/guides/kubernetes.md")).unwrap();
+    let blocks = guide.split("```yaml\n").skip(1);
+    let blocks = blocks.map(|rest| rest.split("```").next().unwrap());
+    let mut checked = 0;
+    for block in blocks.filter(|block| block.contains("type: file")) {
+        let text = format!("{block}destinations: {{ out: {{ type: blackhole }} }}\n");
+        check("docs/guides/kubernetes.md", &text);
+        checked += 1;
+    }
+    assert!(checked > 0);
+}

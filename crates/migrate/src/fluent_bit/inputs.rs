@@ -470,10 +470,10 @@ fn tail_paths(
     containers
 }
 
-/// A glob; one that begins with `*` fits there whatever the folder is.
+/// A glob from the root on; one that begins with `*` fits there whatever the folder is.
 fn anywhere(glob: &str) -> String {
-    match glob.starts_with('*') && !glob.starts_with("**/") {
-        true => format!("**/{glob}"),
+    match glob.starts_with('*') {
+        true => format!("/**/{}", glob.trim_start_matches("**/")),
         false => glob.to_owned(),
     }
 }

@@ -167,7 +167,7 @@ fn inputs_become_sources() {
         values(&root, "sources.pods.include"),
         ["/var/log/pods/*/*/*.log"]
     );
-    let exclude = ["/var/log/pods/kube-system_*_*/*/*.log", "**/*.gz"];
+    let exclude = ["/var/log/pods/kube-system_*_*/*/*.log", "/**/*.gz"];
     assert_eq!(values(&root, "sources.pods.exclude"), exclude);
     assert_eq!(values(&root, "sources.tail.include"), ["/srv/log/*.log"]);
     assert_eq!(values(&root, "sources.systemd.units"), ["kubelet.service"]);
