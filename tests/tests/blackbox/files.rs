@@ -280,6 +280,22 @@ fn a_file_that_was_there_can_be_read_from_its_end() {
 }
 
 #[test]
+fn the_first_start_is_known_after_a_kill_at_once() {
+    let options = format!("{ALL}\nstart_at: end");
+    let inrush = start(&options);
+    let runs = || {
+        let page = inrush.http("GET", "/metrics").body;
+        page.contains("inrush_file_open_files{").then_some(())
+    };
+    eventually("the source runs", runs);
+    let (_, dir) = inrush.kill();
+    // It is younger than the first start, and older than the second one.
+    append(&dir.path().join("logs/a.log"), "one\n");
+    let inrush = start_in(dir, &options);
+    assert_eq!(texts(&inrush, 1), ["one"]);
+}
+
+#[test]
 fn what_is_no_file_is_not_opened() {
     let dir = tempfile::tempdir().unwrap();
     let logs = dir.path().join("logs");
