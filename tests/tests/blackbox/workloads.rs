@@ -335,7 +335,7 @@ const TEXTS: &[&str] = &[
     "last",
 ];
 
-const CASES: [AnnotationCase; 27] = [
+const CASES: [AnnotationCase; 28] = [
     ("index", &[("index", "idx")], "index", &["idx"; 4]),
     (
         "index-c",
@@ -365,6 +365,16 @@ const CASES: [AnnotationCase; 27] = [
     ),
     ("to", &[("to", "other")], "event", &[]),
     ("exclude", &[("exclude", "true")], "event", &[]),
+    (
+        "multiline",
+        &[("stdout.multiline", "continue:^DEBUG")],
+        "event",
+        &[
+            "GET /a user=ann\nDEBUG x",
+            "error \u{1b}[31mred\u{1b}[0m",
+            "last",
+        ],
+    ),
     (
         "exclude-s",
         &[("stdout.exclude", "true")],

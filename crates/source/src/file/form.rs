@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use inrush_codec::container::detect;
-use inrush_codec::multiline::MultilineRule;
+use inrush_codec::multiline::{MultilineOptions, MultilineRule};
 use inrush_kubernetes::{
-    EventEdits, FilterReason, WorkloadMetadataState, WorkloadView, pod_log_path,
+    ContainerPolicy, EventEdits, FilterReason, WorkloadMetadataState, WorkloadView, pod_log_path,
 };
 
 use super::decoder::{LineForm, LogForm, StreamEdits, StreamForm};
@@ -115,7 +115,14 @@ impl FormMaker {
     ) -> Arc<LogForm> {
         let of_none = WorkloadView::default();
         let view = workload.unwrap_or(&of_none);
-        let stream = |stream| self.stream_form(path, view, stream);
+        let rules = view
+            .policies
+            .each_ref()
+            .map(|policy| self.multiline(policy));
+        let stream = |stream: Option<usize>| {
+            let rule = rules.get(stream.unwrap_or(0)).cloned().flatten();
+            self.stream_form(path, view, stream, rule)
+        };
         let is_awaited = view.metadata == WorkloadMetadataState::Awaited;
         Arc::new(LogForm {
             format,
@@ -130,13 +137,40 @@ impl FormMaker {
         })
     }
 
-    fn stream_form(&self, path: &str, view: &WorkloadView, stream: Option<usize>) -> StreamForm {
+    /// The rule by which lines of a stream are put together: its owner's, or that of the options.
+    fn multiline(&self, policy: &ContainerPolicy) -> Option<Arc<MultilineRule>> {
+        let Some(wanted) = &policy.multiline else {
+            return self.multiline.clone();
+        };
+        let [start, continuation, end] = wanted.patterns().map(|text| text.map(str::to_owned));
+        let rule = MultilineOptions {
+            start,
+            continuation,
+            end,
+            ..self.options.multiline.clone().unwrap_or_default()
+        };
+        match rule.rule() {
+            Ok(rule) => Some(Arc::new(rule)),
+            Err(words) => {
+                tracing::warn!("annotation `multiline` cannot be followed: {words}");
+                self.multiline.clone()
+            }
+        }
+    }
+
+    fn stream_form(
+        &self,
+        path: &str,
+        view: &WorkloadView,
+        stream: Option<usize>,
+        multiline: Option<Arc<MultilineRule>>,
+    ) -> StreamForm {
         let policy = &view.policies[stream.unwrap_or(0)];
         let host = policy.host.as_ref().map(|host| host.as_bytes().into());
         StreamForm {
             class: Arc::new(class(view, stream, &self.options, path)),
             host: host.unwrap_or_else(|| self.host.clone()),
-            multiline: self.multiline.clone(),
+            multiline,
             edits: EventEdits::of(policy).map(|edits| StreamEdits {
                 edits,
                 filtered: FilterReason::ALL.map(|reason| self.desk.filtered(reason)),
@@ -144,8 +178,8 @@ impl FormMaker {
         }
     }
 
-    /// The form of the lines of a log, by its path and the beginning of its oldest file, which `head`
-    /// reads; `None` while the file is empty.
+    /// The form of the lines of a log, by its path and the beginning of its oldest file, which
+    /// `head` reads; `None` while the file is empty.
     pub(super) fn line_form(
         &self,
         path: &str,
