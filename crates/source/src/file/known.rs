@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use inrush_event::instant_now;
-use inrush_kubernetes::{WorkloadAnswer, WorkloadMetadataState, WorkloadView};
+use inrush_kubernetes::{WorkloadAnswer, WorkloadMetadataState};
 use inrush_transport::files::glob::GlobSet;
 use inrush_transport::files::identity::{FileIdentity, IdentityMatch, InodeKey};
 use inrush_transport::files::tail_file::{AllowedRoots, PathRefusal, TailFile};
@@ -67,7 +67,7 @@ pub(super) struct KnownLog {
     pub(super) path: PathBuf,
     /// Other names of that file which match, such as links.
     pub(super) others: Vec<PathBuf>,
-    form: Arc<LogForm>,
+    pub(super) form: Arc<LogForm>,
     /// True if its generations are read one after the other.
     pub(super) is_chained: bool,
     /// True if the newest generation has lost its name.
@@ -75,15 +75,15 @@ pub(super) struct KnownLog {
     /// Its generations, the oldest first.
     pub(super) files: Vec<InodeKey>,
     /// Knowledge of its container, if it is one's.
-    workload: Option<WorkloadAnswer>,
+    pub(super) workload: Option<WorkloadAnswer>,
     /// Time until which it waits for that.
-    held_until: Option<Instant>,
+    pub(super) held_until: Option<Instant>,
 }
 
 /// Files and logs of one source.
 pub(super) struct KnownFiles {
-    maker: FormMaker,
-    board: Arc<WorkloadBoard>,
+    pub(super) maker: FormMaker,
+    pub(super) board: Arc<WorkloadBoard>,
     globs: Option<GlobSet>,
     pub(super) roots: Arc<AllowedRoots>,
     pub(super) counts: SharedCounts,
@@ -227,63 +227,6 @@ impl KnownFiles {
             }
         }
         gone
-    }
-
-    /// Asks the desk about all containers: something may have changed.
-    pub(super) fn look_at_workloads(&mut self) {
-        for (stream, log) in &mut self.logs {
-            let Some(before) = &log.workload else {
-                continue;
-            };
-            let name = log.path.to_string_lossy();
-            let Some(now) = self.maker.desk().ask(&name, Some(before), false) else {
-                continue;
-            };
-            if !Arc::ptr_eq(&now.view, &before.view) && now.view != before.view {
-                log.held_until = None;
-                let form = (self.maker).form_like(&name, &log.form, Some(&now.view), None);
-                log.form = Arc::clone(&form);
-                self.orders.push(TailOrder::Form(*stream, form));
-                self.board.show(*stream, &now.view);
-            }
-            log.workload = Some(now);
-        }
-    }
-
-    /// Other files in volumes are wanted from now on. Returns the logs that are not wanted any
-    /// more; those of removed pods are read to their end.
-    pub(super) fn follow_volumes(&mut self, is_named: impl Fn(&Path) -> bool) -> Vec<u64> {
-        let (mut gone, mut vanished) = (Vec::new(), Vec::new());
-        for (stream, log) in &self.logs {
-            let view = log.workload.as_ref().map(|workload| &workload.view);
-            let Some(view) = view.filter(|view| view.is_volume) else {
-                continue;
-            };
-            if fs::symlink_metadata(&log.path).is_err() {
-                vanished.push(log.path.clone());
-            } else if !is_named(&log.path) && view.metadata != WorkloadMetadataState::Removed {
-                gone.push(*stream);
-            }
-        }
-        // Nobody watched the names while the watches changed.
-        vanished.iter().for_each(|path| self.vanished(path));
-        gone
-    }
-
-    /// Shows which containers have waited for their metadata in vain.
-    pub(super) fn end_waits(&mut self, now: Instant) {
-        for (stream, log) in &mut self.logs {
-            if log.held_until.is_some_and(|until| until <= now)
-                && let Some(workload) = &log.workload
-            {
-                log.held_until = None;
-                let missing = WorkloadView {
-                    metadata: WorkloadMetadataState::Missing,
-                    ..WorkloadView::clone(&workload.view)
-                };
-                self.board.show(*stream, &missing);
-            }
-        }
     }
 
     /// Opens a file, where it may be.

@@ -5,7 +5,7 @@
 //! 2. `running`: its two threads; `finder`: which files there are; `known`: which log each belongs
 //!    to, and from where it is read; `resume`: logs of an earlier process; `names`, `renames` and
 //!    `copies`: what rotation does to names; `packed`: compressed files; `again`: files that wait;
-//!    `position`: all that as the queue keeps it.
+//!    `owners`: what pods change; `position`: all that as the queue keeps it.
 //! 3. `tail`: the reader of all logs; `log`: the generations of one; `place`: where it has come to;
 //!    `decoder`: lines, pieces and events; `joiners`: what several of them make; `taker`: into the
 //!    batch.
@@ -30,6 +30,7 @@ mod known;
 mod log;
 mod names;
 pub mod options;
+mod owners;
 mod packed;
 mod place;
 mod position;
