@@ -23,8 +23,8 @@ const SHORT_PODS: usize = 20;
 /// Name of their container.
 const SHORT: &str = "short";
 
-/// Options of the source that have it ask the API, with `{kubeconfig}`; empty: it does not.
-const API_OPTIONS: &str = "";
+/// Options of the source that have it ask the API, with `{kubeconfig}` and `{node}`; empty: it does not.
+const API_OPTIONS: &str = ", kubernetes: { kubeconfig: \"{kubeconfig}\", node: \"{node}\" }";
 
 /// What is asserted of the metadata of each event: what the path says, and what only the API knows
 /// where [`API_OPTIONS`] has it asked.
@@ -87,6 +87,7 @@ fn every_line_of_pods_comes_once_and_whole_over_rotations() {
     let logs = cluster.logs();
     let kubeconfig = cluster.kubeconfig();
     let api = API_OPTIONS.replace("{kubeconfig}", &kubeconfig.display().to_string());
+    let api = api.replace("{node}", NODE);
     let include = format!("{}/*/*/*.log", logs.display());
     let source = format!("type: file, format: auto, include: [\"{include}\"] {api}");
     let mut collector = Collector::start(tempfile::tempdir().unwrap(), &source);
