@@ -56,7 +56,10 @@ impl KnownFiles {
             // It is the log's own, as it should be.
             Some(new) if self.by_inode.get(&new.identity.key).map(|it| it.stream) == stream => {}
             // It was renamed again.
-            _ => {
+            found => {
+                if let Some(known) = found {
+                    self.was_named(&known, from);
+                }
                 let log = stream.and_then(|stream| Some((stream, self.logs.get(&stream)?)));
                 let missed = match log {
                     // Older ones were read, and have no positions any more.
@@ -68,6 +71,24 @@ impl KnownFiles {
                     self.begin_unseen(from, to, new);
                 }
             }
+        }
+    }
+
+    /// A log's file has lost another name than the one it was known by: a later process finds it by
+    /// that one.
+    fn was_named(&mut self, file: &NewFile, name: &Path) {
+        let key = file.identity.key;
+        let Some(stream) = self.by_inode.get(&key).map(|known| known.stream) else {
+            return;
+        };
+        if let Some(log) = self.logs.get_mut(&stream)
+            && log.is_gone
+            && log.files.last() == Some(&key)
+            && log.path != name
+        {
+            log.path = name.to_owned();
+            let was = TailOrder::NameWas(stream, name.to_owned());
+            self.orders.push(was);
         }
     }
 

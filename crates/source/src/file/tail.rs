@@ -71,6 +71,8 @@ pub(super) enum TailOrder {
     NameGone(u64),
     /// The newest generation of a log has this name, perhaps again.
     Named(u64, PathBuf),
+    /// The newest generation of a log had this name, and has lost it.
+    NameWas(u64, PathBuf),
     /// A shortened file is read from its beginning, behind the copies of what it had.
     Anew(u64, Vec<Generation>),
     /// From now on the kernel says when something is added to the log.
@@ -279,7 +281,11 @@ impl LogReader {
                 self.with(stream, |log| log.name_gone(now.instant));
                 self.busy(stream);
             }
-            TailOrder::Named(stream, path) => self.named(stream, &path),
+            TailOrder::Named(stream, path) => {
+                self.with(stream, TailedLog::name_back);
+                self.named(stream, &path);
+            }
+            TailOrder::NameWas(stream, path) => self.named(stream, &path),
             TailOrder::Anew(stream, copies) => self.start_anew(stream, copies, now),
             // What was added before is seen by one more read.
             TailOrder::Watched(stream) => self.busy_once(stream),
@@ -333,7 +339,6 @@ impl LogReader {
     fn named(&mut self, stream: u64, path: &Path) {
         let mut position = None;
         self.with(stream, |log| {
-            log.name_back();
             if log.buffer.decoder.place.rename(path) {
                 position = log.buffer.decoder.position();
             }

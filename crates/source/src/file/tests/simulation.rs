@@ -359,6 +359,30 @@ const FOUND_AGAIN: &str = r#"{"include": ["{dir}/*.log"], "host": "h", "rotate_h
 const ALL_NAMES: &str = r#"{"include": ["{dir}/*.log*"], "host": "h", "rotate_hold": "5s",
     "poll_interval": "1s"}"#;
 
+#[test]
+fn a_file_that_is_renamed_twice_before_the_next_one_comes_is_read() {
+    use SimStep::{Find, Shift, Write};
+    let steps = [Write(1), Shift(1), Shift(1), Write(0), Write(1), Find];
+    FileSimulation::new(HELD).check(&steps).unwrap();
+}
+
+#[test]
+fn a_file_is_found_by_the_last_name_that_it_lost() {
+    use SimStep::{Find, Read, Rename, RenameBack, RenameElsewhere, Restart, Write, WriteOld};
+    let steps = [
+        Write(2),
+        RenameElsewhere(2),
+        Find,
+        RenameBack(2),
+        Rename(2),
+        Find,
+        Read,
+        WriteOld(2),
+        Restart,
+    ];
+    FileSimulation::new(FOUND_AGAIN).check(&steps).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
