@@ -162,7 +162,7 @@ pub struct LineFacts {
     pub zone_minutes: i16,
     /// Place that it was read from, in the caller's own form: the offset in the file, for example.
     pub origin: u64,
-    /// What is odd about it.
+    /// Its anomalies.
     pub anomalies: Anomalies,
 }
 

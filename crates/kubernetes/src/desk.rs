@@ -280,7 +280,7 @@ impl WorkloadDesk {
         }
     }
 
-    /// What is known of a container of a pod. `uid`: that in the path of its log; empty: the pod's.
+    /// View of a container of a pod. `uid`: that in the path of its log; empty: the pod's.
     pub fn pod_view(&self, metadata: &PodMetadata, uid: &str, container: &str) -> WorkloadView {
         let pod = &metadata.pod;
         let uid = match uid {

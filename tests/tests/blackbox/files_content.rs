@@ -85,7 +85,7 @@ fn settle(path: &Path) {
         .unwrap();
 }
 
-/// How often each event has come.
+/// Number of times that each event has come.
 fn seen(inrush: &Inrush) -> BTreeMap<String, usize> {
     let mut seen = BTreeMap::new();
     for event in inrush.events_so_far("out.jsonl") {

@@ -70,7 +70,7 @@ impl EventFile {
 /// Lines that have arrived, so far.
 pub(crate) struct Arrivals {
     file: EventFile,
-    /// What every line begins with; others are not ours.
+    /// Beginning of every line; others are not ours.
     start: &'static str,
     /// Receive times of each line.
     seen: HashMap<String, Vec<Timestamp>>,
@@ -99,7 +99,7 @@ pub(crate) fn is_once(times: &[Timestamp], kills: &[Timestamp]) -> bool {
     })
 }
 
-/// What is wrong with the lines.
+/// Faults of the lines.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) lost: Vec<String>,

@@ -23,10 +23,11 @@ const SHORT_PODS: usize = 20;
 /// Name of their container.
 const SHORT: &str = "short";
 
-/// Options of the source that have it ask the API, with `{kubeconfig}` and `{node}`; empty: it does not.
+/// Options of the source that have it ask the API, with `{kubeconfig}` and `{node}`; empty: it
+/// does not.
 const API_OPTIONS: &str = ", kubernetes: { kubeconfig: \"{kubeconfig}\", node: \"{node}\" }";
 
-/// What is asserted of the metadata of each event: what the path says, and what only the API knows
+/// Asserts the metadata of each event: what the path says, and what only the API knows
 /// where [`API_OPTIONS`] has it asked.
 fn assert_metadata(event: &Value, pods: &BTreeMap<String, Value>) {
     let fields = &event["fields"];

@@ -66,13 +66,13 @@ pub(crate) struct StreamAccount {
     file: EventFile,
     writers: usize,
     lines: usize,
-    /// How often each numbered line came, and when it was accepted.
+    /// Number of times that each numbered line came, and when it was accepted.
     seen: HashMap<(usize, usize), Vec<Timestamp>>,
     /// Times at which the process was killed.
     kills: Vec<Timestamp>,
     /// Lines of one byte, by stream.
     short: [usize; 2],
-    /// What is no line, or came from the other stream.
+    /// Texts that are no line, or came from the other stream.
     wrong: Vec<String>,
 }
 
@@ -166,7 +166,7 @@ impl StreamAccount {
         self.kills.push(at);
     }
 
-    /// What is wrong, in words; empty if every line came once, whole and from its stream.
+    /// Faults in words; empty if every line came once, whole and from its stream.
     pub(crate) fn faults(&self) -> String {
         let mut faults = Vec::new();
         let lost: Vec<_> = self

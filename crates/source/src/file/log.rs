@@ -181,7 +181,7 @@ pub(super) struct ShortenedFile {
     pub(super) read: u64,
 }
 
-/// What is read of a file.
+/// Outcome of a read of a file.
 enum FileRead {
     /// Nothing: it was cut and written anew since.
     Cut,
@@ -246,7 +246,7 @@ pub(super) struct TailedLog {
     pub(super) unread: u64,
     /// True once it was read, or could have been.
     had_turn: bool,
-    /// What was read of the file, once it became shorter.
+    /// Bytes that were read of the file, once it became shorter.
     pub(super) shortened: Option<ShortenedFile>,
     /// True until the finder has looked for a copy.
     is_cut: bool,
@@ -370,12 +370,7 @@ impl TailedLog {
         // One read comes before that: else a file that is opened so late would never be read.
         let is_over = held.is_some_and(|held| held >= bounds.hold);
         if is_over && (self.had_turn || !bounds.room) {
-            let unread = generation.unread()?;
-            match self.is_followed() {
-                true => self.tell_unread(unread, counts),
-                // If the file has a name, it may be read on under that.
-                false => self.unread = unread,
-            }
+            self.note_unread(counts)?;
             return Ok(self.leave(writer, counts, now));
         }
         if !bounds.room {
@@ -440,6 +435,20 @@ impl TailedLog {
         }
         self.buffer.decoder.place.is_complete = self.generations.len() == 1;
         self.leave(writer, counts, now)
+    }
+
+    /// Notes what is unread of a generation that is left before its end.
+    fn note_unread(&mut self, counts: &FileCounts) -> io::Result<()> {
+        let Some(generation) = self.generations.front() else {
+            return Ok(());
+        };
+        let unread = generation.unread()?;
+        match self.is_followed() {
+            true => self.tell_unread(unread, counts),
+            // If the file has a name, it may be read on under that.
+            false => self.unread = unread,
+        }
+        Ok(())
     }
 
     /// Counts bytes that nobody reads any more.
@@ -588,7 +597,7 @@ impl TailedLog {
         LogTurn::Shortened
     }
 
-    /// What is in the shortened file now is new. `copies` have what it had before, the first one
+    /// Takes all that is in the shortened file as new. `copies` have what it had, the first one
     /// from where it was read.
     pub(super) fn start_anew(
         &mut self,

@@ -29,7 +29,7 @@ const KEPT_BYTES_MAX: usize = 4096;
 
 /// Takes events of one stream into a batch.
 pub(super) struct EventTaker<'t, 'f> {
-    /// What was read; empty where nothing was.
+    /// Bytes that were read; empty where none were.
     pub(super) arena: &'t [u8],
     pub(super) form: &'t LogForm,
     pub(super) of: &'t StreamForm,

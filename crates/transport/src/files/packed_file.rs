@@ -300,7 +300,7 @@ impl PackedFile {
         Ok(made)
     }
 
-    /// What follows is no member, or is damaged.
+    /// Something follows that is no member, or is damaged.
     fn fail(&mut self) {
         self.within = None;
         self.ended = Some(match self.members > 0 && self.member_bytes == 0 {

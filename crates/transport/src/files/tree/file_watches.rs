@@ -17,7 +17,7 @@ struct WatchedFile {
     watch: Option<WatchNumber>,
     /// No notice comes of it, or not of all its changes.
     polled: bool,
-    /// When it was last polled, if it is.
+    /// Status at its last poll, if it is polled.
     last: Option<Box<FileStatus>>,
     /// The round in which it was last reported, and a bit for each kind of change.
     round: u64,
