@@ -21,7 +21,7 @@ use crate::path::{container_log_link, docker_log_path, pod_log_path};
 use crate::store::{MetadataLookup, MetadataStore, PodMetadata};
 use crate::volumes::{VolumeFiles, VolumePlaces};
 
-/// Name of docker's file with the metadata of a container, beside its log.
+/// Name of the file beside a log in which docker describes its container.
 const DOCKER_CONFIG: &str = "config.v2.json";
 
 /// Both streams of a container, in the order of policies.
@@ -92,7 +92,7 @@ pub struct DeskOptions {
     pub store: Option<Arc<MetadataStore>>,
     /// Folder of docker's containers, if they are wanted.
     pub docker: Option<PathBuf>,
-    /// Settings of the configuration for annotations; destinations and products are not asked.
+    /// Settings of annotations by the configuration; destinations and products are not asked.
     pub settings: AnnotationSettings,
     /// Fields of events.
     pub fields: FieldSettings,
@@ -186,7 +186,7 @@ impl WorkloadDesk {
         self.options.store.as_ref().map(|store| store.node())
     }
 
-    /// Settings of the configuration for annotations, with the destinations of this moment.
+    /// Settings of annotations by the configuration, with the destinations of this moment.
     fn settings(&self) -> AnnotationSettings {
         AnnotationSettings {
             destinations: Some((self.options.destinations)()),
@@ -388,7 +388,7 @@ impl WorkloadDesk {
         })
     }
 
-    /// Metadata of a container by docker, in the file beside its log.
+    /// Docker's description of a container, in the file beside its log.
     fn ask_docker(
         &self,
         path: &str,
@@ -462,7 +462,7 @@ impl WorkloadDesk {
     }
 }
 
-/// Knowledge of a file in a volume that no annotation names any more.
+/// View of a file in a volume that no annotation names any more.
 fn without_volume(store: &MetadataStore, known: &WorkloadAnswer) -> WorkloadAnswer {
     let AnswerBasis::Volume(metadata) = &known.basis else {
         return known.clone();

@@ -1,4 +1,4 @@
-//! Knowledge of the container of a log, and notices of its changes.
+//! Views of the container of a log, and their changes.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Instant;

@@ -60,7 +60,7 @@ impl Bench {
         from + 5 * events
     }
 
-    /// What became of guesses since the last time.
+    /// Changes of guesses since the last time.
     fn news(&mut self) -> Vec<GuessChange> {
         std::mem::take(&mut self.news)
     }

@@ -3,7 +3,7 @@
 
 use inrush_codec::relp::{FRAME_SLACK, REFUSALS_MAX, RelpSession, SessionEnd, SessionTask};
 
-/// What came of a stream.
+/// Outcome of a stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Outcome {
     pub(crate) seen: Vec<Seen>,

@@ -48,7 +48,7 @@ impl ModelServer {
     }
 }
 
-/// Effects of network and host on one action.
+/// Faults of the network and the host in one action.
 #[derive(Clone, Copy, Debug)]
 struct Fate {
     to_server_ms: u64,

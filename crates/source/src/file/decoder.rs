@@ -76,7 +76,7 @@ pub(super) struct LogForm {
     pub(super) rate_bytes: Option<u64>,
 }
 
-/// What the events of a stream have in common.
+/// Properties that the events of a stream share.
 #[derive(Debug)]
 pub(super) struct StreamForm {
     /// Their class.

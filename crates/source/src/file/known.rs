@@ -74,7 +74,7 @@ pub(super) struct KnownLog {
     pub(super) is_gone: bool,
     /// Its generations, the oldest first.
     pub(super) files: Vec<InodeKey>,
-    /// Knowledge of its container, if it is one's.
+    /// Answer about its container, if it is one's.
     pub(super) workload: Option<WorkloadAnswer>,
     /// Time until which it waits for that.
     pub(super) held_until: Option<Instant>,

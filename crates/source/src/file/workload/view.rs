@@ -56,7 +56,7 @@ pub(in super::super) fn class(
     }
 }
 
-/// Knowledge of a container, for the page.
+/// State of a container, for the page.
 pub(super) fn state(view: &WorkloadView) -> WorkloadState {
     let [namespace, pod, uid, container] = view.names.clone();
     let mut problems: Vec<String> = Vec::new();
@@ -81,7 +81,7 @@ pub(super) fn state(view: &WorkloadView) -> WorkloadState {
     }
 }
 
-/// Names that the owner chose, whatever packs find.
+/// Names that the owner gives, whatever packs find.
 fn owner(policy: &ContainerPolicy) -> Option<Arc<OwnerNames>> {
     let to = policy.to.as_ref();
     let owner = OwnerNames {
