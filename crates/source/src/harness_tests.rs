@@ -1,106 +1,38 @@
-//! A queue in memory and the services of a process, for tests that run a source on real files and
-//! programs.
+//! Services of a process around a queue in memory, for tests that run a source on real programs.
 
-use std::path::Path;
+#[path = "../../tail/src/harness_tests.rs"]
+mod queue;
+
+use std::ops::Deref;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use inrush_event::{Delivery, DropReason, Fate, Feed, FeedNext, Ledger, SourceSnapshot};
-use inrush_ingest::batch_writer::WorkerContext;
-use inrush_ingest::classification::MemoryBudget;
-use inrush_ingest::enrichment::Enrichment;
-use inrush_ingest::numa::NumaPlacement;
-use inrush_ingest::options::{EnrichmentOptions, HostsOptions, PacksOptions};
-use inrush_ingest::pool::WorkPool;
-use inrush_ingest::unclassified::UnclassifiedTable;
-use inrush_queue::{DestinationFeed, Durability, Log, QueueOptions};
+use inrush_event::SourceSnapshot;
+use inrush_queue::QueueOptions;
 use inrush_transport::activation::InheritedSockets;
-use inrush_transport::nodes::NumaNodes;
-use tempfile::TempDir;
 
+use self::queue::QueueHarness;
+pub(crate) use self::queue::wait_for;
 use crate::{Source, SourceServices, WorkerSizes};
-
-/// Longest wait of a test for an event or a state; a test that passes ends it much earlier.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits until `is_so` returns true.
-pub(crate) fn wait_for(mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "it is not so");
-        thread::yield_now();
-    }
-}
 
 /// Process around one source, whose events go to the destination `out`.
 pub(crate) struct SourceHarness {
-    /// Folder of the test.
-    pub(crate) folder: TempDir,
-    pub(crate) log: Arc<Log>,
+    queue: QueueHarness,
     pub(crate) services: Arc<SourceServices>,
-    /// Knowledge without packs.
-    pub(crate) known: Enrichment,
-    pub(crate) ledger: Arc<Ledger>,
-    feed: Arc<DestinationFeed>,
 }
 
 impl SourceHarness {
     /// A process with this queue, in memory.
     pub(crate) fn new(queue: QueueOptions) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let ledger = Ledger::new();
-        let durability = Durability::Memory;
-        let log = Log::new(
-            QueueOptions {
-                durability,
-                ..queue
-            },
-            Arc::clone(&ledger),
-        );
-        let feed = log.attach(&ledger.destination("out"));
-        let context = WorkerContext {
-            pool: log.pool(),
-            log: Arc::clone(&log),
-            ledger: Arc::clone(&ledger),
-            room: MemoryBudget::new(),
-            unknown: UnclassifiedTable::new(),
-            pool_threads: WorkPool::new(1),
-            near: NumaPlacement::new(NumaNodes::of_process(), log.pool()),
-            worker: 0,
-        };
+        let queue = QueueHarness::new(queue);
         let sizes = WorkerSizes {
             cores: 1,
             carry_bytes: 16 << 20,
         };
         let sockets = InheritedSockets::default();
+        let context = queue.context.clone();
         Self {
-            services: SourceServices::new(context, sizes, folder.path(), sockets),
-            known: knowledge(),
-            folder,
-            log,
-            ledger,
-            feed,
-        }
-    }
-
-    /// Takes a batch and delivers it; `None` if none comes within the wait.
-    pub(crate) fn take(&self, wait: Duration) -> Option<Delivery> {
-        let FeedNext::Batch(delivery) = self.feed.next(wait) else {
-            return None;
-        };
-        let (position, events) = (delivery.position, delivery.events.clone());
-        self.feed.settle(position, events, Fate::Delivered);
-        Some(delivery)
-    }
-
-    /// Adds the texts of events to `texts`, until there are so many.
-    pub(crate) fn fill(&self, texts: &mut Vec<String>, count: usize) {
-        while texts.len() < count {
-            let Some(delivery) = self.take(PATIENCE) else {
-                panic!("{count} texts: {texts:#?}");
-            };
-            texts.extend(texts_of(&delivery));
+            services: SourceServices::new(context, sizes, queue.folder.path(), sockets),
+            queue,
         }
     }
 
@@ -112,17 +44,12 @@ impl SourceHarness {
     }
 }
 
-impl Drop for SourceHarness {
-    fn drop(&mut self) {
-        self.log.detach("out", DropReason::Shutdown);
-    }
-}
+impl Deref for SourceHarness {
+    type Target = QueueHarness;
 
-/// Texts of the events of a batch.
-pub(crate) fn texts_of(delivery: &Delivery) -> impl Iterator<Item = String> {
-    let batch = &delivery.batch;
-    let records = batch.records()[delivery.events.start as usize..].iter();
-    records.map(|record| String::from_utf8_lossy(batch.get(record.message)).into_owned())
+    fn deref(&self) -> &QueueHarness {
+        &self.queue
+    }
 }
 
 /// A source that ends with its test.
@@ -140,19 +67,4 @@ impl Drop for HarnessedSource {
     fn drop(&mut self) {
         self.0.stop();
     }
-}
-
-pub(crate) fn knowledge() -> Enrichment {
-    let packs = PacksOptions {
-        enabled: false,
-        ..PacksOptions::default()
-    };
-    let options = EnrichmentOptions {
-        packs: &packs,
-        hosts: &HostsOptions::default(),
-        transforms: &[],
-        routes: &[],
-        data_dir: Path::new(""),
-    };
-    Enrichment::load(options, None).unwrap()
 }

@@ -19,21 +19,18 @@
 //! 2. [`SourceServices`]: parts of the process that sources share.
 //! 3. [`syslog`]: UDP, TCP, TLS and RELP; [`splunk_hec`]: an HTTP Event Collector; [`mod@file`]:
 //!    files of logs; [`journald`]: the journal of systemd; [`kubernetes_events`]: events of a
-//!    cluster. Connections of the first two: [`inrush_stream`].
-//! 4. `account`: counts of a token; [`listing`]: files; [`survey`]: files before any is
-//!    read; [`workloads`]: policies of containers.
+//!    cluster. Connections of the first two: [`inrush_stream`]. Reader of logs: [`inrush_tail`].
+//! 4. `account`: counts of a token; [`survey`]: files before any is read.
 //! 5. [`polled`]: sources that one thread polls; `made_up`: the least of them, for tests.
 #![forbid(unsafe_code)]
 
 mod account;
 pub mod file;
-pub mod file_places;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod harness_tests;
 pub mod journald;
 pub mod kubernetes_events;
-pub mod listing;
 #[cfg(feature = "made_up")]
 pub mod made_up;
 mod mutant;
@@ -44,7 +41,6 @@ pub mod splunk_hec;
 pub mod survey;
 pub mod syslog;
 pub mod table;
-pub mod workloads;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,12 +50,12 @@ use inrush_ingest::batch_writer::source::IngestSource;
 use inrush_ingest::enrichment::Enrichment;
 use inrush_stream::ConnectionState;
 use inrush_stream::refusals::{PersistentRefusal, RefusedPeer};
+use inrush_tail::listing::FileListing;
+use inrush_tail::workload::WorkloadState;
 use inrush_transport::config::ListenAddr;
 
 pub use account::{SenderShare, TokenAccount};
-use listing::FileListing;
 use options::SourceOptions;
-use workloads::WorkloadState;
 
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, switch_mutant};

@@ -11,10 +11,9 @@ use inrush_ingest::batch_writer::WorkerContext;
 use inrush_stream::StreamRuntime;
 pub use inrush_stream::WorkerSizes;
 use inrush_stream::connection_limit::ConnectionLimiter;
+use inrush_tail::file_places::FilePlaces;
 use inrush_transport::activation::InheritedSockets;
 use inrush_transport::config::ListenAddr;
-
-use crate::file_places::FilePlaces;
 
 /// Threads that all sources of one type share, such as those that read stream connections.
 pub trait SharedThreads: Any + Send + Sync {

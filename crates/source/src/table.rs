@@ -1,9 +1,9 @@
 //! Table of the types of sources.
 
+use inrush_tail::options::FileSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::file::options::FileSource;
 use crate::journald::options::JournaldSource;
 use crate::kubernetes_events::options::KubernetesEventsSource;
 #[cfg(feature = "made_up")]

@@ -16,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use inrush_event::Timestamp;
-use inrush_source::listing::{FileListing, ListedState, PollReason, PollingCause};
+use inrush_tail::listing::{FileListing, ListedState, PollReason, PollingCause};
 
 /// Time between two samples.
 const EVERY: Duration = Duration::from_secs(5);
@@ -190,7 +190,7 @@ fn polled(listing: &FileListing) -> Option<FileTrouble> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use inrush_source::listing::{FileLosses, ListedFile};
+    use inrush_tail::listing::{FileLosses, ListedFile};
 
     use super::*;
 

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use inrush_event::Timestamp;
 use inrush_source::Source;
-use inrush_source::workloads::WorkloadState;
+use inrush_tail::workload::WorkloadState;
 use serde::Serialize;
 
-pub use inrush_source::listing::FileListing;
+pub use inrush_tail::listing::FileListing;
 
 /// Files of a source that are listed.
 pub const FILES_LISTED: usize = 1000;

@@ -4,7 +4,7 @@ use inrush_classify::{RuleOutcome, RuleTrace};
 use inrush_event::{Anomalies, Batch, Format, Peer, Period, Record, Span};
 use inrush_ingest::timezone;
 use inrush_ingest::transform::UNROUTED;
-use inrush_source::file::preview::EventLines;
+use inrush_tail::preview::EventLines;
 
 use super::collector::EventValue;
 use super::json;

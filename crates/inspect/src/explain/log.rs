@@ -1,7 +1,7 @@
 //! Explanation of a log: its lines, the events that they are joined to, and their names.
 //!
 //! # What it guarantees
-//! * The source's own decoder reads the lines (`inrush_source::file::preview`); what comes behind
+//! * The source's own decoder reads the lines (`inrush_tail::preview`); what comes behind
 //!   is that of every record.
 //! * Each value of an event is shown with the last step that set it: an annotation, the log, the
 //!   source, a rule or a transform.
@@ -13,15 +13,16 @@ use std::io::{self, BufRead};
 
 use inrush_config::{Config, SourceOptions};
 use inrush_event::{Batch, Record, Timestamp, limits};
-use inrush_source::file::options::FileSource;
-use inrush_source::file::preview::{self, LogPreview, PreviewedLog};
+use inrush_source::file;
+use inrush_tail::options::FileSource;
+use inrush_tail::preview::{LogPreview, PreviewedLog};
 
 use super::collector::ValueTrail;
 use super::pod_policy::PodPolicy;
 use super::{Explainer, RecordExplanation};
 
-pub use inrush_source::file::options::FileFormat;
-pub use inrush_source::file::preview::{EventLines, LogTotals};
+pub use inrush_tail::options::FileFormat;
+pub use inrush_tail::preview::{EventLines, LogTotals};
 
 /// Beginning of the sourcetype that a container of Kubernetes has by itself.
 const OF_CONTAINER: &[u8] = b"kube:container:";
@@ -46,7 +47,7 @@ pub fn file_source<'c>(
     config: &'c Config,
     wanted: Option<&str>,
 ) -> Result<(&'c str, &'c dyn SourceOptions), String> {
-    let is_file = |source: &dyn SourceOptions| preview::file_source(source).is_some();
+    let is_file = |source: &dyn SourceOptions| file::file_source(source).is_some();
     if wanted.is_some() {
         let (name, source) = super::source(config, wanted)?;
         return match is_file(source) {
@@ -103,14 +104,14 @@ impl Explainer {
         input: impl BufRead,
         show: &mut dyn FnMut(&RecordExplanation) -> io::Result<()>,
     ) -> Result<io::Result<LogTotals>, String> {
-        let options = preview::file_source(source)
-            .ok_or_else(|| format!("the source `{name}` is no `file`"))?;
+        let options =
+            file::file_source(source).ok_or_else(|| format!("the source `{name}` is no `file`"))?;
         let read = PreviewedLog {
             path: log.path.clone(),
             format: log.format,
             pod: log.policy.map(PodPolicy::pod),
         };
-        let preview = LogPreview::begin(name, options, &read)?;
+        let preview = LogPreview::begin(source.info(name), options, &read)?;
         let mut show = |batch: &Batch, record: &Record, lines: EventLines| {
             if log.fresh {
                 self.forget();

@@ -1,7 +1,7 @@
 //! Alarms of files: those that cannot be read, fall behind, or are polled for want of watches.
 
 use inrush_event::Timestamp;
-use inrush_source::listing::{PollReason, PollingCause};
+use inrush_tail::listing::{PollReason, PollingCause};
 
 use super::{AlarmDraft, Severity};
 use crate::file_trend::FileTrouble;
