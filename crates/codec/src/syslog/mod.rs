@@ -91,7 +91,10 @@ impl SyslogParser {
         let Some(bytes) = arena.get(..record.raw.end()) else {
             return unparsed(record);
         };
-        let at = skip_blank(bytes, begin);
+        let at = match bytes.get(begin) {
+            Some(b'<') => begin,
+            _ => skip_blank(bytes, begin),
+        };
         let (at, certain) = match read_pri(bytes, at) {
             Pri::Good { value, end } => {
                 record.pri = value;
@@ -106,7 +109,8 @@ impl SyslogParser {
                 (at, false)
             }
         };
-        if let Some(version) = rfc5424::version(bytes, skip_spaces(bytes, at), certain) {
+        let at = skip_spaces(bytes, at);
+        if let Some(version) = rfc5424::version(bytes, at, certain) {
             if !version.known {
                 record.anomalies.insert(Anomalies::BAD_VERSION);
             }
@@ -117,7 +121,8 @@ impl SyslogParser {
     }
 }
 
-/// Spaces, and a byte order mark that Windows agents put before the PRI.
+/// Offset after spaces, and a byte order mark that Windows agents put before the PRI.
+#[cold]
 fn skip_blank(bytes: &[u8], at: usize) -> usize {
     let bom = bytes.get(at) == Some(&0xef) && bytes[at..].starts_with(b"\xef\xbb\xbf");
     skip_spaces(bytes, at + if bom { 3 } else { 0 })

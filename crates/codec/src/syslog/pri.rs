@@ -19,6 +19,43 @@ pub(super) enum Pri {
 /// Reads the PRI at `at`.
 #[inline]
 pub(super) fn read_pri(bytes: &[u8], at: usize) -> Pri {
+    let near = bytes.get(at..).and_then(<[u8]>::first_chunk::<5>);
+    let usual = near.and_then(|near| usual_pri(*near));
+    match usual {
+        Some((value, len)) => Pri::Good {
+            value,
+            end: at + len,
+        },
+        None => rare_pri(bytes, at),
+    }
+}
+
+/// The value and length of a PRI of one to three digits; `None` if it needs a closer look.
+#[inline]
+fn usual_pri([open, a, b, c, d]: [u8; 5]) -> Option<(u8, usize)> {
+    let digit = |byte: u8| byte.wrapping_sub(b'0');
+    let (first, second, third) = (digit(a), digit(b), digit(c));
+    if open != b'<' || first > 9 {
+        return None;
+    }
+    if b == b'>' {
+        return Some((first, 3));
+    }
+    if second > 9 {
+        return None;
+    }
+    let two = first * 10 + second;
+    if c == b'>' {
+        return Some((two, 4));
+    }
+    // Above 191 is no PRI.
+    let value = u16::from(two) * 10 + u16::from(third);
+    (third <= 9 && d == b'>' && value < 192).then_some((value as u8, 5))
+}
+
+/// The PRI of a record that ends behind it, or one that is none.
+#[cold]
+fn rare_pri(bytes: &[u8], at: usize) -> Pri {
     if bytes.get(at) != Some(&b'<') {
         return Pri::Absent;
     }
@@ -42,7 +79,6 @@ pub(super) fn read_pri(bytes: &[u8], at: usize) -> Pri {
     }
 }
 
-#[cold]
 fn bad_pri(bytes: &[u8], at: usize) -> Pri {
     let near = bytes[at..].iter().take(BAD_PRI_BYTES + 1);
     let Some(len) = near.clone().position(|&byte| byte == b'>') else {
@@ -88,6 +124,21 @@ mod tests {
             (b"", Pri::Absent),
         ] {
             assert_eq!(read_pri(bytes, 0), expected, "{}", bytes.escape_ascii());
+        }
+    }
+
+    /// All that five bytes of these can be, with more behind them and without.
+    #[test]
+    fn usual_and_rare_ways_read_the_same() {
+        const BYTES: &[u8] = b"<>0125689-a ";
+        let count = BYTES.len();
+        for number in 0..count.pow(5) {
+            let digit = |place: u32| BYTES[number / count.pow(place) % count];
+            let bytes: [u8; 5] = std::array::from_fn(|place| digit(place as u32));
+            for text in [[&bytes[..], b"> x"].concat(), bytes.to_vec()] {
+                let (read, rare) = (read_pri(&text, 0), rare_pri(&text, 0));
+                assert_eq!(read, rare, "{}", text.escape_ascii());
+            }
         }
     }
 }

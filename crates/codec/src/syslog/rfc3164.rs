@@ -9,13 +9,21 @@
 //! ends in a colon, has a bracket or begins with `%`), like the start of a text of another kind
 //! (JSON, CSV, key=value), or is the last word. Without a time there is no host.
 //!
-//! The message begins after the tag, its colon and one space. From the tag's first byte to the
-//! end of the message the bytes stand as they were received, so an encoder can take
-//! `app.start..message.end` in one slice.
+//! # What it guarantees
+//! * A record behind a PRI is always read as something; one without a PRI only if it has a time.
+//! * The message begins after the tag, its colon and one space. From the tag's first byte to the
+//!   end of the message the bytes stand as they were received, so an encoder can take
+//!   `app.start..message.end` in one slice.
+//!
+//! # Limits
+//! A tag, a PID, an IOS XR node and a sequence number are looked for in so many bytes as the
+//! constants below say. A host may have any length.
 
 use inrush_event::{Anomalies, Format, Record, Span};
 
-use super::scan::{digit_count, is_ipv6_like, is_name, skip_spaces, tag_len, word_end};
+use super::scan::{
+    digit_count, first_of, is_ipv6_like, is_name, name_len, skip_spaces, tag_len, word_end,
+};
 use super::time::{ParsedTimestamp, ReadZone, TimestampParser, epoch, spaced_zone};
 use crate::rfc3339::offset_minutes;
 
@@ -42,8 +50,9 @@ struct HeaderPrefix {
     unsynced: bool,
 }
 
-/// Fills the record from `at` on; `bytes` end where the record ends. Without a time that is only
-/// done if the record is `certain` to be syslog; false if nothing was done.
+/// Fills the record from `at` on, which is no space; `bytes` end where the record ends. Without a
+/// time that is only done if the record is `certain` to be syslog; false if nothing was done.
+#[inline]
 pub(super) fn parse(
     clock: &mut TimestampParser,
     bytes: &[u8],
@@ -51,71 +60,80 @@ pub(super) fn parse(
     certain: bool,
     record: &mut Record,
 ) -> bool {
-    let at = skip_spaces(bytes, at);
-    let head = find_head(clock, bytes, at, certain, record);
-    let Some(HeaderPrefix {
-        time,
-        end,
-        host,
-        cisco,
-        unsynced,
-    }) = head
-    else {
+    match clock.read(bytes, at, record.received) {
+        Some(time) => {
+            record.format = Format::Rfc3164;
+            let at = after_time(clock, bytes, time, record);
+            host_and_rest(bytes, at, record);
+            true
+        }
+        None => parse_rare(clock, bytes, at, certain, record),
+    }
+}
+
+/// A record that does not begin with a date.
+#[cold]
+fn parse_rare(
+    clock: &mut TimestampParser,
+    bytes: &[u8],
+    at: usize,
+    certain: bool,
+    record: &mut Record,
+) -> bool {
+    let Some(head) = rare_head(clock, bytes, at, certain, record) else {
         if certain {
             record.format = Format::Rfc3164;
-            record
-                .anomalies
-                .insert(Anomalies::NO_TIME.union(Anomalies::NO_HOST));
+            let missing = Anomalies::NO_TIME.union(Anomalies::NO_HOST);
+            record.anomalies.insert(missing);
             tag_and_message(bytes, at, true, record);
         }
         return certain;
     };
-    record.format = if cisco {
-        Format::Cisco
-    } else {
-        Format::Rfc3164
+    record.format = match head.cisco {
+        true => Format::Cisco,
+        false => Format::Rfc3164,
     };
-    if unsynced {
+    if head.unsynced {
         record.anomalies.insert(Anomalies::CLOCK_UNSYNCED);
     }
-    let at = match time {
-        Some(reading) => after_time(clock, bytes, reading, record),
+    let at = match head.time {
+        Some(time) => after_time(clock, bytes, time, record),
         None => {
             record.anomalies.insert(Anomalies::NO_TIME);
-            end
+            head.end
         }
     };
-    let at = skip_spaces(bytes, at);
-    record.host = host;
-    let at = match time {
-        Some(_) if host.is_empty() => host_word(bytes, at, record),
-        _ => at,
-    };
+    record.host = head.host;
+    match head.time {
+        Some(_) if head.host.is_empty() => host_and_rest(bytes, at, record),
+        _ => rest(bytes, skip_spaces(bytes, at), record),
+    }
+    true
+}
+
+/// The host that follows a time, if one does, and what follows it.
+#[inline]
+fn host_and_rest(bytes: &[u8], at: usize, record: &mut Record) {
+    let at = host_word(bytes, skip_spaces(bytes, at), record);
+    rest(bytes, at, record);
+}
+
+/// What follows the host.
+#[inline]
+fn rest(bytes: &[u8], at: usize, record: &mut Record) {
     if record.host.is_empty() {
         record.anomalies.insert(Anomalies::NO_HOST);
     }
     tag_and_message(bytes, at, false, record);
-    true
 }
 
-#[inline]
-fn find_head(
+fn rare_head(
     clock: &mut TimestampParser,
     bytes: &[u8],
     at: usize,
     certain: bool,
     record: &Record,
 ) -> Option<HeaderPrefix> {
-    let plain = |time: ParsedTimestamp| HeaderPrefix {
-        time: Some(time),
-        end: time.end,
-        host: Span::EMPTY,
-        cisco: false,
-        unsynced: false,
-    };
-    if let Some(time) = clock.read(bytes, at, record.received) {
-        return Some(plain(time));
-    }
     // Log lines of other kinds begin with such a number too, so a PRI must have been there.
     // Cisco Meraki puts an RFC 5424 version before it.
     let meraki = at
@@ -125,13 +143,18 @@ fn find_head(
             0
         };
     match epoch(bytes, meraki).filter(|_| certain) {
-        Some(time) => Some(plain(time)),
+        Some(time) => Some(HeaderPrefix {
+            time: Some(time),
+            end: time.end,
+            host: Span::EMPTY,
+            cisco: false,
+            unsynced: false,
+        }),
         None => cisco_head(clock, bytes, at, record),
     }
 }
 
 /// Sequence numbers, a host with a colon, and the marks of a clock that is not synchronised.
-#[cold]
 fn cisco_head(
     clock: &mut TimestampParser,
     bytes: &[u8],
@@ -249,20 +272,27 @@ fn attached_or_spaced_zone(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
     }
 }
 
-fn is_host(word: &[u8]) -> bool {
+pub(super) fn is_host(word: &[u8]) -> bool {
     word.first().is_some_and(|&byte| byte != b'%') && (is_name(word) || is_ipv6_like(word))
 }
 
 /// Takes the word at `at` as the host if it can be one; offset of what follows.
 #[inline]
-fn host_word(bytes: &[u8], at: usize, record: &mut Record) -> usize {
-    let end = word_end(bytes, at);
-    let word = &bytes[at..end];
+pub(super) fn host_word(bytes: &[u8], at: usize, record: &mut Record) -> usize {
+    // What is no name before its space (an IPv6 address, a colon behind it) is looked at closely.
+    let rest = bytes.get(at..).unwrap_or_default();
+    let len = name_len(rest);
+    let named = len > 0 && rest.get(len) == Some(&b' ') && rest[0] != b'%';
+    let end = match named {
+        true => at + len,
+        false => word_end(bytes, at),
+    };
     let next = skip_spaces(bytes, end);
     // The last word of a record is its message.
-    if next == bytes.len() || word.last() == Some(&b':') || !is_host(word) {
+    if next == bytes.len() || !named && !is_rare_host(&bytes[at..end]) {
         return at;
     }
+    let word = &bytes[at..end];
     if word != b"-" {
         record.host = Span::new(at, end);
     }
@@ -270,6 +300,11 @@ fn host_word(bytes: &[u8], at: usize, record: &mut Record) -> usize {
         record.anomalies.insert(Anomalies::LONG_FIELD);
     }
     next
+}
+
+#[cold]
+fn is_rare_host(word: &[u8]) -> bool {
+    word.last() != Some(&b':') && is_host(word)
 }
 
 /// Divides the rest into tag, PID and message. Where no time was found (`strict`) the first word
@@ -323,8 +358,6 @@ fn pid(bytes: &[u8], at: usize) -> Option<Span> {
         return None;
     }
     let inside = &bytes[at + 1..bytes.len().min(at + 2 + PID_BYTES_MAX)];
-    let len = inside
-        .iter()
-        .position(|&byte| matches!(byte, b']' | b' '))?;
+    let len = first_of(inside, b']', b' ')?;
     (len > 0 && inside[len] == b']').then(|| Span::new(at + 1, at + 1 + len))
 }

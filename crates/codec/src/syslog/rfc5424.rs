@@ -27,6 +27,9 @@ pub(super) struct VersionField {
 /// alone may be anything, and so may a `1 -`.
 #[inline]
 pub(super) fn version(bytes: &[u8], at: usize, certain: bool) -> Option<VersionField> {
+    if !bytes.get(at).is_some_and(u8::is_ascii_digit) {
+        return None;
+    }
     let digits = digit_count(bytes, at, 3);
     if !(1..=2).contains(&digits) || bytes.get(at + digits) != Some(&b' ') {
         return None;

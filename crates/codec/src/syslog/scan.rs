@@ -52,20 +52,40 @@ pub(super) fn digit_count(bytes: &[u8], at: usize, most: usize) -> usize {
         .count()
 }
 
-/// Class of a byte that may be part of a name.
-const NAME: u8 = 1;
+/// Offset of the first byte in `bytes` that is `one` or `other`.
+#[inline]
+pub(super) fn first_of(bytes: &[u8], one: u8, other: u8) -> Option<usize> {
+    let (eights, rest) = bytes.as_chunks::<8>();
+    for (at, eight) in eights.iter().enumerate() {
+        let eight = u64::from_le_bytes(*eight);
+        let found = equal_to(eight, one) | equal_to(eight, other);
+        if found != 0 {
+            return Some(at * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let at = rest.iter().position(|byte| [one, other].contains(byte))?;
+    Some(bytes.len() - rest.len() + at)
+}
+
+/// Class of a byte that may be part of a name: no bit, so that the classes of several bytes are
+/// looked at together.
+const NAME: u8 = 0;
 /// Ends an RFC 3164 tag.
-const TAG_END: u8 = 2;
+const TAG_END: u8 = 1;
+/// Part of no name, and the end of no tag.
+const OTHER: u8 = 2;
 
 /// Host names and tags are made of everything printable but what opens a text of another kind:
 /// JSON, XML, key=value, CSV, quotes.
 static CLASS: [u8; 256] = {
-    let mut class = [0; 256];
+    let mut class = [OTHER; 256];
     let mut byte = 0x21;
     while byte < 256 {
         class[byte] = match byte as u8 {
-            0x7f | b'{' | b'}' | b'"' | b'<' | b'>' | b'(' | b')' | b'=' | b'|' | b',' | b';' => 0,
-            b'\'' | b'`' | b'\\' => 0,
+            0x7f | b'{' | b'}' | b'"' | b'<' | b'>' | b'(' | b')' | b'=' | b'|' | b',' | b';' => {
+                OTHER
+            }
+            b'\'' | b'`' | b'\\' => OTHER,
             b'[' | b':' => TAG_END,
             _ => NAME,
         };
@@ -75,10 +95,28 @@ static CLASS: [u8; 256] = {
     class
 };
 
-/// True if every byte of `word` can stand in a name. A colon or bracket cannot.
+/// Bytes at the start of `bytes` that can stand in a name. A colon or bracket cannot.
+#[inline]
+pub(super) fn name_len(bytes: &[u8]) -> usize {
+    let class = |byte: &u8| CLASS[usize::from(*byte)];
+    let (fours, _) = bytes.as_chunks::<4>();
+    let mut len = 0;
+    for [a, b, c, d] in fours {
+        if class(a) | class(b) | class(c) | class(d) != NAME {
+            break;
+        }
+        len += 4;
+    }
+    while bytes.get(len).is_some_and(|byte| class(byte) == NAME) {
+        len += 1;
+    }
+    len
+}
+
+/// True if every byte of `word` can stand in a name.
 #[inline]
 pub(super) fn is_name(word: &[u8]) -> bool {
-    word.iter().all(|&byte| CLASS[usize::from(byte)] == NAME)
+    name_len(word) == word.len()
 }
 
 /// True if `word` can be an IPv6 address, with or without its zone.
@@ -93,19 +131,59 @@ pub(super) fn is_ipv6_like(word: &[u8]) -> bool {
 /// Length of the name at the start of `bytes` if a space, `[`, `:` or the end follows it.
 #[inline]
 pub(super) fn tag_len(bytes: &[u8]) -> Option<usize> {
-    for (len, &byte) in bytes.iter().enumerate() {
-        match CLASS[usize::from(byte)] {
-            NAME => {}
-            TAG_END => return Some(len),
-            _ => return None,
-        }
-    }
-    Some(bytes.len())
+    let len = name_len(bytes);
+    let ends = |byte: &u8| CLASS[usize::from(*byte)] == TAG_END;
+    bytes.get(len).is_none_or(ends).then_some(len)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Bytes of every class, those of names more often.
+    fn headers() -> impl Strategy<Value = Vec<u8>> {
+        let byte = prop_oneof![
+            8 => prop::sample::select(&b"abcxyzABZ019-._%/@"[..]),
+            1 => prop::sample::select(&b" []:{}\"=,;'`\\|<>()"[..]),
+            1 => any::<u8>(),
+        ];
+        prop::collection::vec(byte, 0..40)
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_looked_at_together_are_as_those_looked_at_singly(bytes in headers()) {
+            let class = |byte: &u8| CLASS[usize::from(*byte)];
+            let name = bytes.iter().take_while(|byte| class(byte) == NAME).count();
+            prop_assert_eq!(name_len(&bytes), name);
+            prop_assert_eq!(is_name(&bytes), bytes.iter().all(|byte| class(byte) == NAME));
+            let tag = bytes.iter().find(|byte| class(byte) != NAME);
+            let tag = tag.is_none_or(|byte| class(byte) == TAG_END).then_some(name);
+            prop_assert_eq!(tag_len(&bytes), tag);
+            let first = bytes.iter().position(|byte| matches!(byte, b']' | b' '));
+            prop_assert_eq!(first_of(&bytes, b']', b' '), first);
+        }
+    }
+
+    #[test]
+    fn names_are_of_what_is_printable_and_opens_no_other_text() {
+        for byte in 0..=255_u8 {
+            let other = byte < 0x20 || b"\x7f{}\"<>()=|,;'`\\".contains(&byte);
+            let expected = match byte {
+                b' ' | b'[' | b':' => TAG_END,
+                _ if other => OTHER,
+                _ => NAME,
+            };
+            assert_eq!(
+                CLASS[usize::from(byte)],
+                expected,
+                "{}",
+                byte.escape_ascii()
+            );
+        }
+    }
 
     #[test]
     fn words_end_at_the_first_space_wherever_it_lies() {

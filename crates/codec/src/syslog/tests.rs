@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use inrush_event::{Span, Timestamp};
+use proptest::prelude::*;
 
+use super::rfc3164::{host_word, is_host};
+use super::scan::word_end;
 use super::*;
 
 /// 2026-11-21T19:00:05Z.
@@ -537,4 +540,21 @@ fn a_line_without_pri_is_not_taken_for_rfc_5424_by_a_one_and_a_hyphen() {
     let read = read("1 - hello world foo bar baz");
     assert_eq!(read.record.format, Format::Unparsed);
     assert_eq!(read.fields(), ["", "", "", "1 - hello world foo bar baz"]);
+}
+
+proptest! {
+    /// A host that is found together with its end is the word before the space, if it can be one.
+    #[test]
+    fn a_host_is_the_word_before_the_space(
+        bytes in prop::collection::vec(prop::sample::select(&b"  ab.-%:{[\xe9f1"[..]), 0..24)
+    ) {
+        let end = word_end(&bytes, 0);
+        let (word, next) = (&bytes[..end], skip_spaces(&bytes, end));
+        let is_one = next < bytes.len() && word.last() != Some(&b':') && is_host(word);
+        let mut record = Record::unparsed(Span::EMPTY, RECEIVED, 0, Anomalies::NONE);
+        let found = host_word(&bytes, 0, &mut record);
+        prop_assert_eq!(found, if is_one { next } else { 0 });
+        let host = if is_one && word != b"-" { Span::new(0, end) } else { Span::EMPTY };
+        prop_assert_eq!(record.host, host);
+    }
 }

@@ -99,10 +99,17 @@ impl TimestampParser {
         received: Timestamp,
     ) -> Option<ParsedTimestamp> {
         match bytes.get(at)? {
-            b'0'..=b'9' if bytes.get(at + 4) == Some(&b' ') => self.year_first(bytes, at),
-            b'0'..=b'9' => self.iso(bytes, at),
             b'A'..=b'Z' | b'a'..=b'z' => self.bsd(bytes, at, received),
+            b'0'..=b'9' => self.year_or_iso(bytes, at),
             _ => None,
+        }
+    }
+
+    #[inline(never)]
+    fn year_or_iso(&mut self, bytes: &[u8], at: usize) -> Option<ParsedTimestamp> {
+        match bytes.get(at + 4) {
+            Some(b' ') => self.year_first(bytes, at),
+            _ => self.iso(bytes, at),
         }
     }
 
@@ -140,12 +147,12 @@ impl TimestampParser {
     #[inline]
     fn bsd(&mut self, bytes: &[u8], at: usize, received: Timestamp) -> Option<ParsedTimestamp> {
         let key = bytes.get(at..)?.first_chunk::<BSD_BYTES>();
-        let known =
-            key == Some(&self.bsd.key) && (self.bsd.from..self.bsd.to).contains(&received.0);
-        let end = at + BSD_BYTES;
-        if known && !may_have_year(bytes, end) {
-            let (nanos, end) = fraction(bytes, end);
-            if !may_have_year(bytes, end) {
+        let known = key.is_some_and(|key| two_words(key) == two_words(&self.bsd.key))
+            && (self.bsd.from..self.bsd.to).contains(&received.0);
+        let stop = at + BSD_BYTES;
+        if known && !may_have_year(bytes, stop) {
+            let (nanos, end) = fraction(bytes, stop);
+            if end == stop || !may_have_year(bytes, end) {
                 let local = Some(self.bsd.local);
                 let zone = ReadZone::Absent;
                 return Some(ParsedTimestamp {
@@ -160,6 +167,7 @@ impl TimestampParser {
         self.bsd_slow(bytes, at, received)
     }
 
+    #[inline(never)]
     fn bsd_slow(
         &mut self,
         bytes: &[u8],
@@ -370,13 +378,22 @@ impl BsdDate {
     }
 }
 
+/// The bytes of a key as two numbers, for a comparison in registers. The middle one is in both.
+#[inline]
+fn two_words(key: &[u8; BSD_BYTES]) -> [u64; 2] {
+    let first = key.first_chunk().copied().unwrap_or_default();
+    let last = key.last_chunk().copied().unwrap_or_default();
+    [u64::from_le_bytes(first), u64::from_le_bytes(last)]
+}
+
 /// True if a year may stand after a time at `end`.
 #[inline]
 fn may_have_year(bytes: &[u8], end: usize) -> bool {
-    matches!(
-        bytes.get(end..),
-        Some([b' ', b'1' | b'2', ..]) | Some([b'0'..=b'9', ..])
-    )
+    match bytes.get(end) {
+        Some(b' ') => matches!(bytes.get(end + 1), Some(b'1' | b'2')),
+        Some(byte) => byte.is_ascii_digit(),
+        None => false,
+    }
 }
 
 /// ` yyyy` after a time, and the offset after it.
