@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{SourceInfo, Span};
+use crate::SourceInfo;
 
 /// Properties that all events of a class have in common. A batch lists those of its events
 /// ([`crate::Batch::classes`]), so that what is kept on disk means the same when the packs change.
@@ -269,23 +269,6 @@ impl<'a> EventNames<'a> {
     }
 }
 
-/// Span of the bytes of `program[pid]: `, if they stand right before the message as they came;
-/// `None` if a rule put another program or message in their place.
-pub fn header_span(arena: &[u8], app: Span, proc_id: Span, message: Span) -> Option<Span> {
-    if app.is_empty() || app.end() > message.start() {
-        return None;
-    }
-    let between = arena.get(app.end()..message.start())?;
-    if between.len() > proc_id.len() + 4 {
-        return None;
-    }
-    let known = |byte: &u8| matches!(byte, b'[' | b']' | b':' | b' ');
-    let pid = proc_id.of(arena);
-    let rest = between.iter().filter(|byte| !known(byte)).count();
-    let own = pid.iter().filter(|byte| !known(byte)).count();
-    (rest == own).then(|| Span::new(app.start(), message.start()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -331,18 +314,5 @@ mod tests {
         assert_eq!(ruled.sourcetype.as_deref(), Some("nginx"));
         assert_eq!(ruled.fields, [field("class", "ruled"), field("pod", "a")]);
         assert_eq!(ruled.owner, given.owner);
-    }
-
-    #[test]
-    fn the_header_is_what_stands_before_the_message() {
-        let arena = b"su[230]: failed";
-        let (app, pid) = (Span::new(0, 2), Span::new(3, 6));
-        let header = header_span(arena, app, pid, Span::new(9, 15));
-        assert_eq!(header, Some(Span::new(0, 9)));
-        assert_eq!(header_span(arena, app, Span::EMPTY, Span::new(9, 15)), None);
-        assert_eq!(
-            header_span(arena, Span::new(9, 10), pid, Span::new(0, 2)),
-            None
-        );
     }
 }

@@ -28,6 +28,7 @@ mod clock;
 mod copy;
 mod fate;
 mod feed;
+mod header;
 mod histogram;
 mod ledger;
 pub mod limits;
@@ -51,13 +52,14 @@ pub use backlog::{DestinationQueue, WhenFull};
 pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, ClassList, FilledParts, PooledMemory};
 pub use batch_times::BatchTimes;
 pub use block::SimdBlock;
-pub use class::{ClassInfo, EventNames, EventText, Extra, ExtraKey, OwnerNames, header_span};
+pub use class::{ClassInfo, EventNames, EventText, Extra, ExtraKey, OwnerNames};
 pub use clock::{
     CLOCK_CONFIRM, CLOCK_CONFIRM_START, CLOCK_TOLERANCE, ClockJudgement, ClockLag, WallClock,
     steady,
 };
 pub use fate::{CutReason, DropReason, Fate, RefuseReason, RejectReason, UpstreamLoss};
 pub use feed::{BatchOrigin, Delivery, Feed, FeedNext};
+pub use header::header_span;
 pub use histogram::{HISTOGRAM_BOUNDS_S, Histogram, HistogramSnapshot, TimeTally};
 pub use ledger::{
     Counter, DestinationCounters, DestinationSnapshot, Ledger, LedgerSnapshot, SourceCounters,
