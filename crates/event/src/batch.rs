@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::batch_times::{sums_of, time};
+use crate::batch_times::sums_of;
 use crate::{
-    Arena, BatchTimes, ClassId, ClassInfo, EventNames, Extra, Origin, Peer, PositionList, Record,
-    SourceInfo, Span, StreamPosition, Timestamp, crc32c_append, limits,
+    Arena, BatchTimes, ClassId, ClassInfo, Origin, Peer, PositionList, Record, SourceInfo, Span,
+    StreamPosition, TimeTally, Timestamp, crc32c_append, limits,
 };
 
 #[derive(Default)]
@@ -431,6 +431,11 @@ impl BatchBuilder {
     /// A sparse batch is copied into buffers of its own size ([`limits::BATCH_COPY_BYTES`]) and
     /// the arena goes straight back to the pool.
     pub fn freeze(self, sequence: u64) -> Batch {
+        self.freeze_and_tally(sequence, &mut TimeTally::default())
+    }
+
+    /// [`Self::freeze`], which counts in `lags` how old each event was at its receipt.
+    pub fn freeze_and_tally(self, sequence: u64, lags: &mut TimeTally) -> Batch {
         let Self {
             mut buffers,
             filled,
@@ -454,7 +459,7 @@ impl BatchBuilder {
         }
         // Summed here, where the rows are warm: a destination that settles a batch without reading
         // it would fetch them all into another core's cache.
-        let (raw_bytes, times) = sums_of(&buffers.records, &classes.0);
+        let (raw_bytes, times) = sums_of(&buffers.records, &classes.0, lags);
         Batch {
             raw_bytes,
             times,
@@ -490,7 +495,7 @@ pub struct Batch {
     only: Option<Arc<str>>,
     destinations: Option<Arc<[String]>>,
     raw_bytes: u64,
-    times: BatchTimes,
+    pub(crate) times: BatchTimes,
     arena_sum: Option<u32>,
 }
 
@@ -520,7 +525,8 @@ pub struct BatchParts {
 
 impl From<BatchParts> for Batch {
     fn from(parts: BatchParts) -> Self {
-        let (raw_bytes, times) = sums_of(&parts.records, &parts.classes);
+        let lags = &mut TimeTally::default();
+        let (raw_bytes, times) = sums_of(&parts.records, &parts.classes, lags);
         let mut lent = parts.memory;
         lent.buffers.records = parts.records;
         lent.buffers.origins = parts.origins;
@@ -592,37 +598,6 @@ impl Batch {
     pub fn class(&self, record: &Record) -> Option<&Arc<ClassInfo>> {
         self.classes
             .get(usize::from(record.class.0).wrapping_sub(1))
-    }
-
-    /// Values of a record beyond those of its class.
-    pub fn extra(&self, record: &Record) -> Extra<'_> {
-        Extra::new(self.get(record.extra))
-    }
-
-    /// Names of a record: index, sourcetype and so on.
-    pub fn names(&self, record: &Record) -> EventNames<'_> {
-        let class = self.class(record).map(|class| &**class);
-        EventNames::of(class, self.extra(record), &self.source)
-    }
-
-    /// Source of an event that came to an HTTP Event Collector, with an envelope or as a line, or
-    /// from a journal: that of its client, of its token or of the options. Empty for other events.
-    pub fn event_source(&self, record: &Record) -> &[u8] {
-        let is_http = |peer: &Peer| peer.protocol.is_http();
-        match record.format.has_json_fields() || self.peer(record).is_some_and(is_http) {
-            true => self.names(record).source,
-            false => b"",
-        }
-    }
-
-    /// Time at which a record counts as having happened: by the sender's clock, or by ours.
-    pub fn time(&self, record: &Record) -> Timestamp {
-        time(record, &self.classes)
-    }
-
-    /// The times of all its events.
-    pub fn times(&self) -> &BatchTimes {
-        &self.times
     }
 
     /// The source that it came from.

@@ -11,31 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
 
-use crate::{Batch, Record, Timestamp};
-
-/// Upper bounds of the buckets, in seconds: from a request on the same host to a backlog of a day.
-pub const HISTOGRAM_BOUNDS_S: [f64; 20] = [
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
-    120.0, 300.0, 600.0, 3600.0, 86_400.0,
-];
-
-/// Buckets: one for each bound, and one for what is longer.
-const BUCKETS: usize = HISTOGRAM_BOUNDS_S.len() + 1;
-
-/// The bounds in nanoseconds.
-const BOUNDS_NS: [i64; HISTOGRAM_BOUNDS_S.len()] = {
-    let (mut bounds, mut at) = ([0; HISTOGRAM_BOUNDS_S.len()], 0);
-    while at < bounds.len() {
-        bounds[at] = (HISTOGRAM_BOUNDS_S[at] * 1e9) as i64;
-        at += 1;
-    }
-    bounds
-};
-
-/// The bucket of a time in nanoseconds: a bound belongs to the bucket below it.
-fn bucket_of(ns: i64) -> usize {
-    BOUNDS_NS.partition_point(|bound| *bound < ns)
-}
+use crate::time_tally::{BUCKETS, HISTOGRAM_BOUNDS_S, TimeTally, bucket_of};
+use crate::{Batch, Timestamp};
 
 /// A histogram of times.
 #[derive(Default, Debug)]
@@ -60,7 +37,7 @@ impl Histogram {
                 counter.fetch_add(n, Relaxed);
             }
         }
-        self.add_sum(tally.sum_ns);
+        self.add_sum(tally.sum_ns as f64);
     }
 
     /// Counts the lags of a range of a batch at `now`: the time since each event happened.
@@ -95,41 +72,6 @@ impl Histogram {
         HistogramSnapshot {
             counts: std::array::from_fn(|bucket| self.counts[bucket].load(Relaxed)),
             sum_s: f64::from_bits(self.sum.load(Relaxed)),
-        }
-    }
-}
-
-/// Times that one thread counts, until they are added to a histogram.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct TimeTally {
-    counts: [u64; BUCKETS],
-    sum_ns: f64,
-    /// The bucket of the last time, and its bounds: times of a batch are alike.
-    last: usize,
-    above: i64,
-    upto: i64,
-}
-
-impl TimeTally {
-    /// Counts one time, in nanoseconds.
-    #[inline]
-    pub fn note(&mut self, ns: i64) {
-        let ns = ns.max(0);
-        if ns <= self.above || ns > self.upto {
-            self.last = bucket_of(ns);
-            let below = self.last.checked_sub(1);
-            self.above = below.map_or(-1, |below| BOUNDS_NS[below]);
-            self.upto = BOUNDS_NS.get(self.last).copied().unwrap_or(i64::MAX);
-        }
-        self.counts[self.last] += 1;
-        self.sum_ns += ns as f64;
-    }
-
-    /// Counts the lag of an event at its receipt, if it has a time.
-    #[inline]
-    pub fn note_receipt(&mut self, record: &Record) {
-        if record.event_time.is_some() {
-            self.note(record.received.0.saturating_sub(record.event_time.0));
         }
     }
 }
@@ -195,6 +137,7 @@ impl HistogramSnapshot {
 mod tests {
     use super::*;
     use crate::batch::tests::{push, source};
+    use crate::time_tally::BOUNDS_NS;
     use crate::{BatchPool, limits};
 
     const MS: i64 = 1_000_000;

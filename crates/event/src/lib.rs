@@ -20,6 +20,7 @@ mod anomaly;
 mod arena;
 mod backlog;
 mod batch;
+mod batch_events;
 mod batch_positions;
 mod batch_times;
 mod block;
@@ -43,6 +44,7 @@ mod record;
 mod sdata;
 mod sum;
 mod text;
+mod time_tally;
 mod units;
 mod zone;
 
@@ -60,7 +62,7 @@ pub use clock::{
 pub use fate::{CutReason, DropReason, Fate, RefuseReason, RejectReason, UpstreamLoss};
 pub use feed::{BatchOrigin, Delivery, Feed, FeedNext};
 pub use header::header_span;
-pub use histogram::{HISTOGRAM_BOUNDS_S, Histogram, HistogramSnapshot, TimeTally};
+pub use histogram::{Histogram, HistogramSnapshot};
 pub use ledger::{
     Counter, DestinationCounters, DestinationSnapshot, Ledger, LedgerSnapshot, SourceCounters,
     SourceSnapshot, StoredAccount, StoredSnapshot,
@@ -77,5 +79,6 @@ pub use record::{ClassId, Format, Record, Span, Timestamp, facility_name, severi
 pub use sdata::SdataCursor;
 pub use sum::{crc32c, crc32c_append};
 pub use text::{is_unprintable, json_printable};
+pub use time_tally::{HISTOGRAM_BOUNDS_S, TimeTally};
 pub use units::{AutoCount, ByteSize, Period, Secret, UnitError};
 pub use zone::abbreviation_minutes;

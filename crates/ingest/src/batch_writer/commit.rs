@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use inrush_event::{Batch, RejectReason};
+use inrush_event::{Batch, RejectReason, TimeTally};
 use inrush_queue::{AppendError, AppendTerms};
 
 use super::BatchWriter;
@@ -43,10 +43,11 @@ impl BatchWriter {
             self.let_positions_go(now);
             return;
         }
-        let batch = builder.freeze(self.source.next_sequence());
+        let mut lags = TimeTally::default();
+        let batch = builder.freeze_and_tally(self.source.next_sequence(), &mut lags);
         // Who sends is known whether or not there is room for what was sent.
         self.source.note_senders(now.wall, &batch, &tally.peers);
-        self.source.note_receipts(&batch);
+        self.source.receive_lag.add(&lags);
         let sums = self.doors.log.has_disk();
         let batches = match routing {
             Some(routing) => routing.split(batch, pool, sums, || self.source.next_sequence()),

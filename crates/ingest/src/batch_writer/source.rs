@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use inrush_codec::{Charset, Zone};
 use inrush_event::{
-    Anomalies, Batch, Counter, CutReason, Histogram, Ledger, SourceCounters, SourceInfo, TimeTally,
-    Timestamp,
+    Anomalies, Batch, Counter, CutReason, Histogram, Ledger, SourceCounters, SourceInfo, Timestamp,
 };
 
 use crate::classification::ClassifierContext;
@@ -140,17 +139,6 @@ impl IngestSource {
     /// Notes who sent a batch. Once a batch.
     pub fn note_senders(&self, now: Timestamp, batch: &Batch, tallies: &[PeerTally]) {
         lock(&self.senders).note(now, batch, tallies);
-    }
-
-    /// Counts how old the events of a batch were when they came. Once a batch, on the thread that
-    /// filled it.
-    pub fn note_receipts(&self, batch: &Batch) {
-        let mut lags = TimeTally::default();
-        batch
-            .records()
-            .iter()
-            .for_each(|one| lags.note_receipt(one));
-        self.receive_lag.add(&lags);
     }
 
     #[cfg(test)]
