@@ -87,10 +87,13 @@ impl<'a> FrameIntake<'a> {
                 anomalies,
             });
         }
-        let mut record = Record::unparsed(span, received, peer, anomalies);
-        self.processor.parse(self.arena, &mut record, ip);
-        self.tally.add(record.anomalies);
-        self.records.push(record);
+        // Parsed where it stays: its 96 bytes are written once.
+        self.records
+            .push(Record::unparsed(span, received, peer, anomalies));
+        if let Some(record) = self.records.last_mut() {
+            self.processor.parse(self.arena, record, ip);
+            self.tally.add(record.anomalies);
+        }
     }
 
     /// Takes an event whose record the source has decoded; nothing of it is parsed.

@@ -10,6 +10,7 @@ use inrush_event::{Anomalies, BatchBuilder, Ledger, Origin, Record, Span, Timest
 
 use super::open_batch::{FramedEvent, OpenBatch, UnstudiedEvent};
 use super::source::{IngestSettings, IngestSource};
+use super::tally::flag_skewed;
 use super::{RECOGNISE_STEP, SUM_STEP_BYTES, WorkerContext};
 use crate::classification::{BatchClassifier, TimedAssembler};
 use crate::hostname::Namer;
@@ -109,8 +110,9 @@ impl EventProcessor {
         }
     }
 
-    /// Reads the header of an event.
-    #[inline]
+    /// Reads the header of an event. Inlined into the loops over events: a call costs as much as a
+    /// third of the taking in.
+    #[inline(always)]
     pub(super) fn parse(&mut self, arena: &[u8], record: &mut Record, ip: Option<IpAddr>) {
         let Some(ip) = ip else {
             return self.parser.parse(arena, record);
@@ -207,10 +209,8 @@ impl EventProcessor {
     /// Flags the events from number `from` on whose time is far from ours. Rules may have set it,
     /// so that is known only once they were asked.
     fn flag_skewed(&mut self, open: &mut OpenBatch, from: usize) {
-        let most = self.skew_ns_max;
-        let records = open.builder.records_mut()[from..].iter_mut();
-        let skewed = records.filter_map(|record| record.flag_skew(most).then_some(()));
-        let events = skewed.count() as u64;
+        let records = &mut open.builder.records_mut()[from..];
+        let events = flag_skewed(records, self.skew_ns_max);
         if events > 0 {
             open.tally.add_later(Anomalies::TIME_SKEWED, events);
         }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use inrush_event::Anomalies;
+use inrush_event::{Anomalies, Record, Timestamp};
 
 use crate::sender_table::PeerTally;
 
@@ -80,5 +80,60 @@ impl BatchTally {
     pub(super) fn forget_anomalies(&mut self) {
         self.run_events = 0;
         self.anomalies = [0; 32];
+    }
+}
+
+/// Flags the events whose time is further from their receipt than that many nanoseconds; the number
+/// of them. Events that came together often have the same times, which are looked at once.
+pub(super) fn flag_skewed(records: &mut [Record], skew_ns_max: u64) -> u64 {
+    // Without a time nothing is skewed.
+    let mut right = (Timestamp::NONE, Timestamp::NONE);
+    let mut events = 0;
+    for record in records {
+        let times = (record.event_time, record.received);
+        if times == right {
+            continue;
+        }
+        match record.flag_skew(skew_ns_max) {
+            true => events += 1,
+            false => right = times,
+        }
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use inrush_event::Span;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn records() -> impl Strategy<Value = Vec<Record>> {
+        let times = [i64::MIN, i64::MIN + 1, 0, 5, 10, 11, i64::MAX];
+        let time = || prop::sample::select(times.to_vec()).prop_map(Timestamp);
+        prop::collection::vec((time(), time(), 1..4_usize), 0..12).prop_map(|runs| {
+            let runs = runs.into_iter().flat_map(|(at, received, events)| {
+                let mut record = Record::unparsed(Span::EMPTY, received, 0, Anomalies::NONE);
+                record.event_time = at;
+                std::iter::repeat_n(record, events)
+            });
+            runs.collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn skewed_events_are_flagged_as_each_would_be_alone(records in records()) {
+            const MOST: u64 = 10;
+            let (mut together, mut alone) = (records.clone(), records);
+            let events = flag_skewed(&mut together, MOST);
+            let expected = alone.iter_mut().filter_map(|one| one.flag_skew(MOST).then_some(()));
+            prop_assert_eq!(events, expected.count() as u64);
+            let anomalies = |records: &[Record]| -> Vec<_> {
+                records.iter().map(|record| record.anomalies).collect()
+            };
+            prop_assert_eq!(anomalies(&together), anomalies(&alone));
+        }
     }
 }
