@@ -3,11 +3,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use inrush_harness::lab::{BenchHarness, INRUSH_DIR};
 use inrush_harness::sender::{self, Amount, LoadShape, Wire};
-use inrush_harness::subject::{BenchSubject, Inrush, SinkProcess, User, drain, write_config};
+use inrush_harness::subject::{
+    BenchSubject, Inrush, SinkProcess, SubjectProgress, User, drain, write_config,
+};
 
 use super::VersusRow;
 use crate::scenario::{MIXED, REFERENCE};
@@ -18,8 +21,16 @@ const FEW: u64 = 20_000;
 /// Events of the long run.
 const MANY: u64 = 120_000;
 
-/// Events a second over UDP: valgrind is some fifty times slower, and nothing may be lost.
-const UDP_RATE: u64 = 4_000;
+/// Events a second over UDP and to the store: valgrind is some fifty times slower. Nothing may be
+/// lost, and a store that falls behind would read batches back from the disk.
+const SLOW_RATE: u64 = 4_000;
+
+/// Time between two looks at the ledger: each is a request whose instructions count.
+const COUNTED_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time for which a ledger may stand still: the store commits every ten seconds, and a commit
+/// that valgrind slows down takes a minute.
+const COUNTED_STILL_MAX: Duration = Duration::from_secs(300);
 
 /// A way from the wire to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,10 +71,13 @@ impl DeliveryPath {
             Self::Udp => LoadShape {
                 wire: Wire::Udp,
                 connections: 1,
-                rate: UDP_RATE,
+                rate: SLOW_RATE,
                 ..REFERENCE
             },
-            Self::Store => LoadShape { rate: 0, ..MIXED },
+            Self::Store => LoadShape {
+                rate: SLOW_RATE,
+                ..MIXED
+            },
             Self::Tcp | Self::Hec | Self::Fsync => REFERENCE,
         }
     }
@@ -121,7 +135,8 @@ fn total(lab: &BenchHarness, way: DeliveryPath, events: u64) -> Result<u64> {
         write_config(&file, template, &values).map(|()| file)
     });
     let config = config.transpose()?;
-    let mut inrush = Inrush::start(&watched, config.as_deref(), &dir, User::Ours)?;
+    let inrush = Inrush::start(&watched, config.as_deref(), &dir, User::Ours)?;
+    let mut inrush = CountedSubject(inrush);
     let shape = way.shape();
     let address = inrush.address(shape.wire)?;
     let amount = Amount::Number(events);
@@ -129,8 +144,8 @@ fn total(lab: &BenchHarness, way: DeliveryPath, events: u64) -> Result<u64> {
     let last = drain(&mut inrush, sent.events)?;
     let wrong = inrush.wrong(&last, sent.events);
     ensure!(wrong.is_none(), "{}: {wrong:?}", way.name());
-    // Asks it to end, and waits: the counts are written then.
-    drop(inrush);
+    // Valgrind writes the counts at the end of the process.
+    inrush.0.stop()?;
     let text = fs::read_to_string(&counts).context("valgrind has written no counts")?;
     let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
     total
@@ -138,6 +153,35 @@ fn total(lab: &BenchHarness, way: DeliveryPath, events: u64) -> Result<u64> {
         .trim()
         .parse()
         .context("valgrind's total is no number")
+}
+
+/// A process that valgrind slows down, and counts.
+struct CountedSubject(Inrush);
+
+impl BenchSubject for CountedSubject {
+    fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+
+    fn address(&self, wire: Wire) -> Result<String> {
+        self.0.address(wire)
+    }
+
+    fn progress(&mut self) -> Result<SubjectProgress> {
+        self.0.progress()
+    }
+
+    fn patience(&self) -> Duration {
+        COUNTED_PATIENCE
+    }
+
+    fn still_max(&self) -> Duration {
+        COUNTED_STILL_MAX
+    }
+
+    fn wrong(&self, last: &SubjectProgress, sent: u64) -> Option<String> {
+        self.0.wrong(last, sent)
+    }
 }
 
 /// A program that runs `binary` under valgrind, which writes to `counts`.

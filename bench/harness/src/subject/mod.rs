@@ -25,8 +25,8 @@ pub use opensearch::{OpenSearch, recorded};
 pub use rsyslog::Rsyslog;
 pub use syslog_ng::SyslogNg;
 
-/// Seconds for which the account may stand still before what is missing is taken for lost.
-const STILL_SECONDS_MAX: f64 = 15.0;
+/// Time for which the account may stand still before what is missing is taken for lost.
+const STILL_MAX: Duration = Duration::from_secs(15);
 
 /// A receiver that runs.
 pub trait BenchSubject {
@@ -42,6 +42,11 @@ pub trait BenchSubject {
     /// Time to leave it alone between two questions: answering costs it CPU.
     fn patience(&self) -> Duration {
         Duration::from_millis(10)
+    }
+
+    /// Time for which its account may stand still before what is missing is taken for lost.
+    fn still_max(&self) -> Duration {
+        STILL_MAX
     }
 
     /// Events that the sink must have by then: packs filter some and join others.
@@ -86,7 +91,7 @@ impl SubjectProgress {
 pub fn drain(subject: &mut dyn BenchSubject, sent: u64) -> Result<SubjectProgress> {
     let mut last = subject.progress()?;
     let mut moved = Instant::now();
-    while !last.settles(sent) && moved.elapsed().as_secs_f64() < STILL_SECONDS_MAX {
+    while !last.settles(sent) && moved.elapsed() < subject.still_max() {
         wait(subject.patience());
         let now = subject.progress()?;
         let same = (now.delivered, now.pending, now.kernel_dropped)
