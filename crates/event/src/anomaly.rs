@@ -60,6 +60,7 @@ anomalies! {
     19 ZONE_GUESSED "zone_guessed" "No time zone was sent: the one that earlier events of the sender came in was taken.";
     20 NOT_UTF8 "not_utf8" "Not UTF-8, and the source has no `encoding` that it is valid in: broken bytes are shown as U+FFFD, and `raw_base64` has the record as it was received.";
     21 CONVERTED "converted" "The text was converted to UTF-8 from the `encoding` of the source.";
+    22 HOUR_ASSUMED "hour_assumed" "The hour occurs twice, because clocks are set back: of the two times the one closest to the receive time, or that follows the sender's events, was taken.";
     24 MEMORY_CUT "memory_cut" "Cut short: the unfinished messages of all connections had used up their memory.";
 }
 

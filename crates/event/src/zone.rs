@@ -1,5 +1,38 @@
-//! Time zones as devices abbreviate them. There is one table, so that a header and a text of the
-//! same device are read alike.
+//! Time zones by the names that configurations and devices give them. There is one table of
+//! abbreviations, so that a header and a text of the same device are read alike.
+
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
+use jiff::{Error, Timestamp};
+
+/// The zone of an IANA name such as `Europe/Berlin`, in any case: by the database of this host, and
+/// by the one that is part of the binary for what the host does not know. Containers and small
+/// systems have none.
+///
+/// # Errors
+/// Neither knows the name.
+pub fn named_zone(name: &str) -> Result<TimeZone, Error> {
+    TimeZone::get(name).or_else(|_| TimeZoneDatabase::bundled().get(name))
+}
+
+/// The two instants of a local time that occurs twice in a zone, the earlier one first; `None` for
+/// all other times.
+pub fn instants_of_twice(zone: &TimeZone, shown: DateTime) -> Option<(Timestamp, Timestamp)> {
+    let AmbiguousOffset::Fold { before, after } = zone.to_ambiguous_timestamp(shown).offset()
+    else {
+        return None;
+    };
+    Some((
+        before.to_timestamp(shown).ok()?,
+        after.to_timestamp(shown).ok()?,
+    ))
+}
+
+/// True if the second of two instants is closer to a receive time than the first.
+pub fn second_is_closer(first: i64, second: i64, received: i64) -> bool {
+    let distance = |time: i64| received.saturating_sub(time).saturating_abs();
+    distance(second) < distance(first)
+}
 
 /// Minutes east of UTC of an abbreviation, in capitals as it is sent; `None` if it is none that is
 /// known.
@@ -39,4 +72,31 @@ pub fn abbreviation_minutes(word: &[u8]) -> Option<i16> {
         _ => return None,
     };
     Some(minutes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_binary_knows_zones_that_the_host_does_not() {
+        let bundled = TimeZoneDatabase::bundled();
+        for name in [
+            "Europe/Berlin",
+            "America/New_York",
+            "America/St_Johns",
+            "Asia/Kathmandu",
+            "Asia/Calcutta",
+            "Australia/Lord_Howe",
+            "Pacific/Chatham",
+            "Antarctica/Troll",
+            "Etc/GMT-14",
+            "US/Pacific",
+            "UTC",
+        ] {
+            assert!(bundled.get(name).is_ok(), "{name}");
+            assert!(named_zone(name).is_ok(), "{name}");
+        }
+        assert!(named_zone("Mars/Olympus").is_err());
+    }
 }

@@ -152,7 +152,7 @@ impl PackReader<'_> {
 /// A zone by its name in the zone database, or an offset.
 fn zone(text: &str) -> Option<jiff::tz::TimeZone> {
     use jiff::tz::{Offset, TimeZone};
-    if let Ok(zone) = TimeZone::get(text) {
+    if let Ok(zone) = inrush_event::named_zone(text) {
         return Some(zone);
     }
     let (sign, digits) = match text.split_at_checked(1)? {

@@ -10,7 +10,7 @@
 //! A fraction counts to the nanosecond. A second above 59 is read as 59, so that leap seconds are
 //! accepted. A date outside of 64-bit nanoseconds is no time.
 
-use inrush_event::{Anomalies, Record, Timestamp, abbreviation_minutes};
+use inrush_event::{Anomalies, Record, Timestamp, abbreviation_minutes, named_zone};
 use jiff::civil::{Date, DateTime, Time as Clock};
 use jiff::tz::{Offset, TimeZone};
 
@@ -387,7 +387,7 @@ fn named(name: &str) -> Option<TimeZone> {
         "PT" => "America/Los_Angeles",
         other => other,
     };
-    let zone = iana.contains('/').then(|| TimeZone::get(iana).ok());
+    let zone = iana.contains('/').then(|| named_zone(iana).ok());
     zone.flatten()
 }
 

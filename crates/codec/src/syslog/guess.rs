@@ -145,11 +145,16 @@ impl ZoneGuesser {
         Self { zone, guesses }
     }
 
+    /// The zone of the source.
+    pub(super) fn zone(&self) -> &Zone {
+        &self.zone
+    }
+
     /// Sets the time of a record, whose time without a zone was read as UTC, by the zone of its
     /// source.
     pub(super) fn assume(&mut self, record: &mut Record) {
         if let Some(local) = local(record) {
-            let utc = self.zone.utc_of(local.div_euclid(SECOND_NS));
+            let utc = self.zone.utc_of(local.div_euclid(SECOND_NS), record);
             set(record, local, local.div_euclid(SECOND_NS).checked_sub(utc));
         }
     }
@@ -164,7 +169,7 @@ impl ZoneGuesser {
         let nanos = local(record)?;
         let local = nanos.div_euclid(SECOND_NS);
         let at = record.received.0.div_euclid(SECOND_NS);
-        let configured = local.checked_sub(self.zone.utc_of(local));
+        let configured = local.checked_sub(self.zone.utc_of(local, record));
         let seen = OffsetSample {
             ahead: local.saturating_sub(at),
             configured: configured.unwrap_or(0),
@@ -177,7 +182,8 @@ impl ZoneGuesser {
         };
         set(record, nanos, Some(i64::from(minutes) * 60));
         record.zone_minutes = minutes;
-        let bits = record.anomalies.bits() & !Anomalies::ZONE_ASSUMED.bits();
+        let assumed = Anomalies::ZONE_ASSUMED.union(Anomalies::HOUR_ASSUMED);
+        let bits = record.anomalies.bits() & !assumed.bits();
         record.anomalies = Anomalies::from_bits(bits).union(Anomalies::ZONE_GUESSED);
         news
     }

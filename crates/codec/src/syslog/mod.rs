@@ -13,10 +13,14 @@
 //! `<PRI>`, a version and a timestamp (or `-`) make RFC 5424. Everything else with a `<PRI>`, or
 //! with a timestamp at its start, is RFC 3164 in one of its many shapes.
 
+mod behind_time;
 #[cfg(test)]
 #[path = "../../tests/support/calendar.rs"]
 mod calendar;
+#[cfg(test)]
+mod field_tests;
 mod guess;
+mod odd_host;
 mod pri;
 mod rfc3164;
 mod rfc5424;
@@ -24,6 +28,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 mod time;
+mod twice;
 mod zone;
 
 use std::net::IpAddr;
@@ -36,6 +41,7 @@ pub use guess::{GuessChange, KeptGuess, ZoneGuesses};
 use pri::{Pri, read_pri};
 use scan::skip_spaces;
 use time::TimestampParser;
+use twice::RepeatedHours;
 pub use zone::{Zone, ZoneError};
 
 /// Reads headers. It remembers the last timestamps, so each worker has its own.
@@ -43,6 +49,7 @@ pub use zone::{Zone, ZoneError};
 pub struct SyslogParser {
     clock: TimestampParser,
     guesser: Option<ZoneGuesser>,
+    hours: RepeatedHours,
 }
 
 impl SyslogParser {
@@ -51,6 +58,7 @@ impl SyslogParser {
         Self {
             clock: TimestampParser::new(zone),
             guesser: None,
+            hours: RepeatedHours::default(),
         }
     }
 
@@ -60,6 +68,7 @@ impl SyslogParser {
         Self {
             clock: TimestampParser::new(Zone::utc()),
             guesser: Some(ZoneGuesser::new(zone, guesses)),
+            hours: RepeatedHours::default(),
         }
     }
 
@@ -73,7 +82,16 @@ impl SyslogParser {
         sender: IpAddr,
     ) -> Option<GuessChange> {
         self.header(arena, record);
-        self.guesser.as_mut()?.settle(arena, record, sender)
+        let guesser = self.guesser.as_mut();
+        let news = guesser.and_then(|guesser| guesser.settle(arena, record, sender));
+        if record.anomalies.contains(Anomalies::HOUR_ASSUMED) {
+            let zone = self
+                .guesser
+                .as_ref()
+                .map_or(self.clock.zone(), ZoneGuesser::zone);
+            self.hours.settle(arena, record, sender, zone.twice());
+        }
+        news
     }
 
     /// Fills the columns of a record that was made by [`Record::unparsed`] from its raw bytes in

@@ -19,13 +19,15 @@
 //! A tag, a PID, an IOS XR node and a sequence number are looked for in so many bytes as the
 //! constants below say. A host may have any length.
 
-use inrush_event::{Anomalies, Format, Record, Span};
+use inrush_event::{Anomalies, Format, Record, Span, Timestamp};
 
+use super::behind_time;
+use super::odd_host::{from_host, odd_host, own_words};
 use super::scan::{
-    digit_count, first_of, is_ipv6_like, is_name, name_len, skip_spaces, tag_len, word_end,
+    digit_count, first_of, is_blank, is_ipv6_like, is_name, name_len, skip_blanks, skip_spaces,
+    tag_len, word_end,
 };
-use super::time::{ParsedTimestamp, ReadZone, TimestampParser, epoch, spaced_zone};
-use crate::rfc3339::offset_minutes;
+use super::time::{ParsedTimestamp, ReadZone, TimestampParser, epoch};
 
 /// Bytes that RFC 1035 allows for a host name; longer ones are kept and flagged.
 const HOST_BYTES_MAX: usize = 255;
@@ -63,7 +65,7 @@ pub(super) fn parse(
     match clock.read(bytes, at, record.received) {
         Some(time) => {
             record.format = Format::Rfc3164;
-            let at = after_time(clock, bytes, time, record);
+            let at = after_time(clock, bytes, time, false, record);
             host_and_rest(bytes, at, record);
             true
         }
@@ -97,7 +99,7 @@ fn parse_rare(
         record.anomalies.insert(Anomalies::CLOCK_UNSYNCED);
     }
     let at = match head.time {
-        Some(time) => after_time(clock, bytes, time, record),
+        Some(time) => after_time(clock, bytes, time, head.cisco, record),
         None => {
             record.anomalies.insert(Anomalies::NO_TIME);
             head.end
@@ -134,6 +136,13 @@ fn rare_head(
     certain: bool,
     record: &Record,
 ) -> Option<HeaderPrefix> {
+    let plain = |time: ParsedTimestamp| HeaderPrefix {
+        time: Some(time),
+        end: time.end,
+        host: Span::EMPTY,
+        cisco: false,
+        unsynced: false,
+    };
     // Log lines of other kinds begin with such a number too, so a PRI must have been there.
     // Cisco Meraki puts an RFC 5424 version before it.
     let meraki = at
@@ -143,15 +152,34 @@ fn rare_head(
             0
         };
     match epoch(bytes, meraki).filter(|_| certain) {
-        Some(time) => Some(HeaderPrefix {
-            time: Some(time),
-            end: time.end,
-            host: Span::EMPTY,
-            cisco: false,
-            unsynced: false,
-        }),
-        None => cisco_head(clock, bytes, at, record),
+        Some(time) => Some(plain(time)),
+        None => cisco_head(clock, bytes, at, record)
+            .or_else(|| odd_time(clock, bytes, at, record.received).map(plain)),
     }
+}
+
+/// A time behind a tab or the name of its day.
+#[cold]
+fn odd_time(
+    clock: &mut TimestampParser,
+    bytes: &[u8],
+    at: usize,
+    received: Timestamp,
+) -> Option<ParsedTimestamp> {
+    const DAYS: [&[u8; 3]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
+    let start = skip_blanks(bytes, at);
+    let name = bytes.get(start..start + 3)?;
+    let is_day = DAYS.iter().any(|day| day.as_slice() == name);
+    let behind = start + 3 + usize::from(bytes.get(start + 3) == Some(&b','));
+    let time_at = if is_day {
+        skip_blanks(bytes, behind)
+    } else {
+        start
+    };
+    if time_at == at || is_day && time_at == behind {
+        return None;
+    }
+    clock.read(bytes, time_at, received)
 }
 
 /// Sequence numbers, a host with a colon, and the marks of a clock that is not synchronised.
@@ -243,33 +271,22 @@ fn uptime_end(bytes: &[u8], at: usize) -> Option<usize> {
     is_uptime.then(|| skip_spaces(bytes, word))
 }
 
-/// Settles the time with the zone that may follow it; offset after both and their colon.
+/// Settles the time with what may follow it, for Cisco `any_word` as a zone; offset after both and
+/// their colon.
 #[inline]
 fn after_time(
     clock: &mut TimestampParser,
     bytes: &[u8],
     time: ParsedTimestamp,
+    any_word: bool,
     record: &mut Record,
 ) -> usize {
     let mut time = time;
-    if time.zone == ReadZone::Absent
-        && let Some((minutes, end)) = attached_or_spaced_zone(bytes, time.end)
-    {
-        time.zone = ReadZone::Minutes(minutes);
-        time.end = end;
+    if time.zone == ReadZone::Absent && (any_word || behind_time::may_follow(bytes, time.end)) {
+        behind_time::read(bytes, &mut time, any_word);
     }
     clock.settle(&time, record);
     time.end + usize::from(bytes.get(time.end) == Some(&b':'))
-}
-
-#[inline]
-fn attached_or_spaced_zone(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
-    match bytes.get(at)? {
-        b' ' => spaced_zone(bytes, at),
-        b'Z' | b'+' | b'-' => offset_minutes(bytes, at)
-            .filter(|(_, end)| matches!(bytes.get(*end), None | Some(b' ' | b':'))),
-        _ => None,
-    }
 }
 
 pub(super) fn is_host(word: &[u8]) -> bool {
@@ -290,9 +307,19 @@ pub(super) fn host_word(bytes: &[u8], at: usize, record: &mut Record) -> usize {
     let next = skip_spaces(bytes, end);
     // The last word of a record is its message.
     if next == bytes.len() || !named && !is_rare_host(&bytes[at..end]) {
-        return at;
+        let Some((host, next)) = odd_host(bytes, at) else {
+            return at;
+        };
+        record.host = host;
+        return next;
     }
     let word = &bytes[at..end];
+    if word == b"From"
+        && let Some((host, next)) = from_host(bytes, at)
+    {
+        record.host = host;
+        return next;
+    }
     if word != b"-" {
         record.host = Span::new(at, end);
     }
@@ -310,7 +337,7 @@ fn is_rare_host(word: &[u8]) -> bool {
 /// Divides the rest into tag, PID and message. Where no time was found (`strict`) the first word
 /// of a sentence is no tag: a colon or a PID must follow.
 #[inline]
-fn tag_and_message(bytes: &[u8], at: usize, strict: bool, record: &mut Record) {
+pub(super) fn tag_and_message(bytes: &[u8], at: usize, strict: bool, record: &mut Record) {
     let at = match bytes.get(at) {
         Some(b':') => behind_lone_colon(bytes, at),
         _ => at,
@@ -326,11 +353,14 @@ fn tag_and_message(bytes: &[u8], at: usize, strict: bool, record: &mut Record) {
     let pid = pid(bytes, end);
     let after_pid = pid.map_or(end, |pid| pid.end() + 1);
     let colon = bytes.get(after_pid) == Some(&b':');
-    if !colon && pid.is_none() && (strict || end == bytes.len()) {
+    if !colon
+        && pid.is_none()
+        && (own_words(bytes, at, strict, record) || strict || end == bytes.len())
+    {
         return;
     }
     let after_colon = after_pid + usize::from(colon);
-    let begin = after_colon + usize::from(bytes.get(after_colon) == Some(&b' '));
+    let begin = after_colon + usize::from(bytes.get(after_colon).copied().is_some_and(is_blank));
     record.app = Span::new(at, end);
     record.proc_id = pid.unwrap_or(Span::EMPTY);
     record.message = Span::new(begin, bytes.len());

@@ -42,6 +42,18 @@ pub(super) fn skip_spaces(bytes: &[u8], at: usize) -> usize {
     at
 }
 
+/// True for the blanks that separate words: a space, and the tab that some senders write.
+#[inline]
+pub(super) const fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+/// Offset of the first byte from `at` on that is no blank, or the end.
+pub(super) fn skip_blanks(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    at + rest.iter().take_while(|&&byte| is_blank(byte)).count()
+}
+
 /// Digits from `at` on, at most `most`.
 #[inline]
 pub(super) fn digit_count(bytes: &[u8], at: usize, most: usize) -> usize {

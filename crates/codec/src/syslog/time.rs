@@ -5,14 +5,15 @@
 //! * **No year**: the year in which the reading, taken as UTC, lies closest to the receive time;
 //!   of two equally close ones the earlier. February 29th looks for the closest leap year.
 //! * **No zone**: the zone of the source, or that which is guessed of the sender. A local time
-//!   skipped by a clock change is read with the offset before it, and one that occurs twice is the
-//!   first of the two.
+//!   skipped by a clock change is read with the offset before it. Of one that occurs twice the
+//!   closest to the receive time is taken (`twice`).
 //! * Second 60 is the first second of the next minute. Fractions are kept to the nanosecond.
 //! * What has the shape of a timestamp and is no date is passed over and flagged.
 
-use inrush_event::{Anomalies, Record, Timestamp, abbreviation_minutes};
+use inrush_event::{Anomalies, Record, Timestamp};
 
-use super::scan::digit_count;
+use super::behind_time;
+use super::scan::{digit_count, skip_spaces};
 use super::zone::Zone;
 use crate::rfc3339::{
     DAY_SECONDS, DAYS_TO_1970, ISO_BYTES, SECOND_NS, day_number, digits, fraction, iso_prefix,
@@ -48,6 +49,36 @@ pub(super) struct ParsedTimestamp {
     nanos: i64,
     pub(super) zone: ReadZone,
     year_assumed: bool,
+}
+
+impl ParsedTimestamp {
+    /// Makes a reading of a clock of twelve hours one of the morning or the afternoon. One that
+    /// such a clock does not show stays.
+    pub(super) fn set_half(&mut self, afternoon: bool) {
+        let half_day = DAY_SECONDS / 2;
+        self.local = self.local.map(|local| {
+            let hour = local.rem_euclid(DAY_SECONDS) / 3600;
+            match (afternoon, hour) {
+                (true, 1..=11) => local + half_day,
+                (false, 12) => local - half_day,
+                _ => local,
+            }
+        });
+    }
+
+    /// Gives a reading its year, if it had none; it may be no date then.
+    pub(super) fn set_year(&mut self, year: i64) {
+        if !self.year_assumed {
+            return;
+        }
+        self.year_assumed = false;
+        self.local = self.local.and_then(|local| {
+            let day = local.div_euclid(DAY_SECONDS);
+            let (month, of_month) = month_and_day(day);
+            let day = day_number(year, month, of_month)?;
+            Some(day * DAY_SECONDS + local.rem_euclid(DAY_SECONDS))
+        });
+    }
 }
 
 /// Reads timestamps; remembers the last of each shape.
@@ -228,11 +259,16 @@ impl TimestampParser {
         })
     }
 
+    /// The zone of times without one.
+    pub(super) fn zone(&self) -> &Zone {
+        &self.zone
+    }
+
     /// Writes what was read into the record.
     #[inline]
     pub(super) fn settle(&mut self, reading: &ParsedTimestamp, record: &mut Record) {
         let utc = reading.local.map(|local| match reading.zone {
-            ReadZone::Absent => self.zone.utc_of(local),
+            ReadZone::Absent => self.zone.utc_of(local, record),
             ReadZone::Minutes(minutes) => local - i64::from(minutes) * 60,
             ReadZone::Epoch => local,
         });
@@ -271,27 +307,6 @@ pub(super) fn epoch(bytes: &[u8], at: usize) -> Option<ParsedTimestamp> {
     (bytes.get(end) == Some(&b' ')).then_some(reading)
 }
 
-/// A zone set off from its time by a space: an abbreviation that is known, or an offset.
-/// `at` is that of the space; a space, a colon or the end must follow.
-#[inline]
-pub(super) fn spaced_zone(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
-    if !matches!(bytes.get(at + 1)?, b'A'..=b'Z' | b'+' | b'-') || bytes[at] != b' ' {
-        return None;
-    }
-    let word = &bytes[at + 1..];
-    let letters = word
-        .iter()
-        .take(6)
-        .take_while(|byte| byte.is_ascii_uppercase())
-        .count();
-    let (minutes, end) = match letters {
-        0 => offset_minutes(bytes, at + 1)?,
-        1..=5 => (abbreviation_minutes(&word[..letters])?, at + 1 + letters),
-        _ => return None,
-    };
-    matches!(bytes.get(end), None | Some(b' ' | b':')).then_some((minutes, end))
-}
-
 /// A date of the form `Mmm dd [yyyy] HH:MM:SS`.
 #[derive(Clone, Copy, Debug)]
 struct BsdDate {
@@ -323,7 +338,9 @@ impl BsdDate {
             year = Some(digits(bytes, time_at, 4)?);
             time_at += 5;
         }
-        let time_of_day = time_of_day(bytes, time_at)?;
+        let Some(time_of_day) = time_of_day(bytes, time_at) else {
+            return Self::twelve_hours(bytes, time_at, month, day, year);
+        };
         let end = time_at + 8;
         if bytes.get(end).is_some_and(u8::is_ascii_digit) {
             return None;
@@ -338,6 +355,31 @@ impl BsdDate {
             },
             end,
         ))
+    }
+
+    /// The rest of a date with `H:MM:SS` before `AM` or `PM`; a fraction may be between.
+    #[cold]
+    fn twelve_hours(
+        bytes: &[u8],
+        at: usize,
+        month: i64,
+        day: i64,
+        year: Option<i64>,
+    ) -> Option<(Self, usize)> {
+        let at = skip_spaces(bytes, at);
+        let mut padded = *b"0H:MM:SS";
+        padded[1..].copy_from_slice(bytes.get(at..at + 7)?);
+        let time_of_day = time_of_day(&padded, 0)?;
+        let end = at + 7;
+        behind_time::half_of_day(bytes, fraction(bytes, end).1)?;
+        let date = Self {
+            month,
+            day,
+            time_of_day,
+            year,
+            end,
+        };
+        Some((date, end))
     }
 
     /// Seconds since 1970 by its own clock; `None` if it is no date.
@@ -397,13 +439,13 @@ fn may_have_year(bytes: &[u8], end: usize) -> bool {
 }
 
 /// ` yyyy` after a time, and the offset after it.
-fn year_after(bytes: &[u8], at: usize) -> (Option<i64>, usize) {
+pub(super) fn year_after(bytes: &[u8], at: usize) -> (Option<i64>, usize) {
     let year = match bytes.get(at..) {
         Some([b' ', b'1', b'9', ..] | [b' ', b'2', b'0', ..]) => digits(bytes, at + 1, 4),
         _ => None,
     };
     let ends = match bytes.get(at + 5..) {
-        None | Some([] | [b' ', ..] | [b':'] | [b':', b' ', ..]) => true,
+        None | Some([] | [b' ' | b'\t', ..] | [b':'] | [b':', b' ' | b'\t', ..]) => true,
         // `2001:db8::1` is a host.
         Some(_) => false,
     };
@@ -434,6 +476,17 @@ fn year_of(day: i64) -> i64 {
     let day_of_year = day - (365 * year + year / 4 - year / 100);
     // Day 306 of a year that begins in March is the 1st of January.
     era * 400 + year + i64::from(day_of_year >= 306)
+}
+
+/// The month and the day of it of a day given in days since 1970.
+fn month_and_day(day: i64) -> (i64, i64) {
+    let year = year_of(day);
+    let of_year = |month: i64| day_number(year, month, 1).unwrap_or(day);
+    let month = (1..=12)
+        .rev()
+        .find(|&month| of_year(month) <= day)
+        .unwrap_or(1);
+    (month, day - of_year(month) + 1)
 }
 
 #[cfg(test)]

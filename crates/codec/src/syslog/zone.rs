@@ -2,15 +2,19 @@
 
 use std::fmt;
 
+use inrush_event::{Anomalies, Record, instants_of_twice, named_zone, second_is_closer};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
+
+use crate::rfc3339::SECOND_NS;
 
 /// A time zone, and the stretch of local time around the last reading within which its offset is
 /// constant: as long as readings stay there, a lookup is two comparisons.
 ///
 /// A local time that the clocks skip in spring is read with the offset before the change (it
-/// lands after the gap); one that occurs twice in autumn is taken as the first of the two.
+/// lands after the gap); of one that occurs twice in autumn the closest to the receive time is
+/// taken, and [`Anomalies::HOUR_ASSUMED`] set.
 #[derive(Clone, Debug)]
 pub struct Zone {
     zone: TimeZone,
@@ -20,6 +24,16 @@ pub struct Zone {
     to: i64,
     /// Seconds east of UTC within the stretch.
     offset: i64,
+    /// The last reading that occurs twice.
+    twice: TwiceShown,
+}
+
+/// A local time that occurs twice.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct TwiceShown {
+    /// Seconds since 1970 of the first and the second time.
+    pub(super) first: i64,
+    pub(super) second: i64,
 }
 
 /// A name that is no zone.
@@ -47,6 +61,10 @@ impl Zone {
             from: i64::MIN,
             to: i64::MAX,
             offset: 0,
+            twice: TwiceShown {
+                first: 0,
+                second: 0,
+            },
         }
     }
 
@@ -59,7 +77,7 @@ impl Zone {
         let zone = match name {
             "local" => TimeZone::try_system().map_err(|_| bad())?,
             _ if name.starts_with(['+', '-']) => fixed(name.as_bytes()).ok_or_else(bad)?,
-            _ => TimeZone::get(name).map_err(|_| bad())?,
+            _ => named_zone(name).map_err(|_| bad())?,
         };
         // An empty stretch: the first reading fills it.
         Ok(Self {
@@ -67,6 +85,7 @@ impl Zone {
             from: 0,
             to: 0,
             offset: 0,
+            twice: TwiceShown::default(),
         })
     }
 
@@ -75,19 +94,34 @@ impl Zone {
         &self.zone
     }
 
-    /// Seconds since 1970 UTC of a local reading, given as seconds since 1970 by its own clock.
-    pub(super) fn utc_of(&mut self, local: i64) -> i64 {
+    /// The last reading that occurs twice.
+    pub(super) fn twice(&self) -> TwiceShown {
+        self.twice
+    }
+
+    /// Seconds since 1970 UTC of a local reading of a record, given as seconds since 1970 by its
+    /// own clock. One that occurs twice is flagged.
+    #[inline]
+    pub(super) fn utc_of(&mut self, local: i64, record: &mut Record) -> i64 {
         if (self.from..self.to).contains(&local) {
             return local - self.offset;
         }
-        self.look_up(local)
+        self.look_up(local, record)
     }
 
     #[cold]
-    fn look_up(&mut self, local: i64) -> i64 {
+    fn look_up(&mut self, local: i64, record: &mut Record) -> i64 {
         let Some(reading) = civil(local) else {
             return local;
         };
+        if let Some((first, second)) = instants_of_twice(&self.zone, reading) {
+            let (first, second) = (first.as_second(), second.as_second());
+            self.twice = TwiceShown { first, second };
+            record.anomalies.insert(Anomalies::HOUR_ASSUMED);
+            let received = record.received.0.div_euclid(SECOND_NS);
+            let is_second = record.received.is_some() && second_is_closer(first, second, received);
+            return if is_second { second } else { first };
+        }
         let Ok(instant) = self.zone.to_ambiguous_timestamp(reading).compatible() else {
             return local;
         };
@@ -168,6 +202,12 @@ mod tests {
         }
     }
 
+    fn utc(zone: &mut Zone, local: i64) -> i64 {
+        let at = inrush_event::Timestamp::NONE;
+        let mut record = Record::unparsed(inrush_event::Span::EMPTY, at, 0, Anomalies::NONE);
+        zone.utc_of(local, &mut record)
+    }
+
     #[test]
     fn gaps_and_folds_follow_the_stated_rule() {
         let cases = [
@@ -176,19 +216,16 @@ mod tests {
             ("2026-03-29T02:30:00", "2026-03-29T01:30:00"), // skipped: read as 03:30 summer time
             ("2026-03-29T03:00:00", "2026-03-29T01:00:00"),
             ("2026-10-25T01:59:59", "2026-10-24T23:59:59"),
-            ("2026-10-25T02:30:00", "2026-10-25T00:30:00"), // twice: the first
+            ("2026-10-25T02:30:00", "2026-10-25T00:30:00"), // twice: without a reception the first
             ("2026-10-25T03:00:00", "2026-10-25T02:00:00"),
         ];
         // In any order through one cache, and each with a fresh one.
         let mut shared = Zone::named("Europe/Berlin").unwrap();
-        for (reading, utc) in cases.iter().chain(cases.iter().rev()) {
+        for (reading, wanted) in cases.iter().chain(cases.iter().rev()) {
             let mut fresh = Zone::named("Europe/Berlin").unwrap();
-            assert_eq!(fresh.utc_of(local(reading)), local(utc), "{reading}");
-            assert_eq!(
-                shared.utc_of(local(reading)),
-                local(utc),
-                "{reading}, cached"
-            );
+            for zone in [&mut fresh, &mut shared] {
+                assert_eq!(utc(zone, local(reading)), local(wanted), "{reading}");
+            }
         }
     }
 
@@ -206,7 +243,7 @@ mod tests {
                 let reading = local("2024-01-01T00:00:00") + step * 14_347;
                 let direct = cached.zone.to_ambiguous_timestamp(civil(reading).unwrap());
                 let direct = direct.compatible().unwrap().as_second();
-                assert_eq!(cached.utc_of(reading), direct, "{name} {reading}");
+                assert_eq!(utc(&mut cached, reading), direct, "{name} {reading}");
             }
         }
     }
@@ -214,6 +251,6 @@ mod tests {
     #[test]
     fn times_beyond_the_calendar_are_taken_as_utc() {
         let mut zone = Zone::named("Europe/Berlin").unwrap();
-        assert_eq!(zone.utc_of(i64::MAX), i64::MAX);
+        assert_eq!(utc(&mut zone, i64::MAX), i64::MAX);
     }
 }
