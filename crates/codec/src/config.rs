@@ -19,7 +19,8 @@ pub enum StreamFraming {
     /// decided message by message.
     #[default]
     Auto,
-    /// A message ends with LF, CRLF or NUL (RFC 6587 section 3.4.2).
+    /// A message ends with LF, CRLF or NUL (RFC 6587 section 3.4.2). A NUL inside a line is text
+    /// if the connection ends its lines with LF and begins them with `<PRI>`.
     Newline,
     /// A message follows its length in bytes and a space (RFC 6587 section 3.4.1, RFC 5425).
     OctetCounting,

@@ -83,6 +83,23 @@ proptest! {
         prop_assert!(outcome.frames.iter().all(|frame| frame.anomalies.is_empty()));
     }
 
+    /// A NUL is text in lines that end with LF, wherever the reads are cut.
+    #[test]
+    fn lines_with_nul_come_out_as_they_went_in(
+        lines in prop::collection::vec("<13>[^\n\r\0]{0,20}(\0[a-z ][^\n\r\0]{0,9}){0,3}", 0..20),
+        pieces in prop::collection::vec(1usize..50, 1..5),
+        auto in any::<bool>(),
+    ) {
+        let framing = if auto { StreamFraming::Auto } else { StreamFraming::Newline };
+        let lines = [vec!["<13>first".to_owned()], lines].concat();
+        let stream = lines.iter().flat_map(|line| [line.as_bytes(), b"\n"].concat());
+        let outcome = frames::decode(framing, 1000, &stream.collect::<Vec<_>>(), &pieces);
+        let seen = outcome.frames.iter().map(|frame| frame.bytes.clone());
+        let sent = lines.iter().map(|line| line.clone().into_bytes());
+        prop_assert_eq!(seen.collect::<Vec<_>>(), sent.collect::<Vec<_>>());
+        prop_assert!(outcome.frames.iter().all(|frame| frame.anomalies.is_empty()));
+    }
+
     #[test]
     fn counted_messages_come_out_as_they_went_in(
         auto in any::<bool>(),

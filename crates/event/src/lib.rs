@@ -81,4 +81,4 @@ pub use sum::{crc32c, crc32c_append};
 pub use text::{is_unprintable, json_printable};
 pub use time_tally::{HISTOGRAM_BOUNDS_S, TimeTally};
 pub use units::{AutoCount, ByteSize, Period, Secret, UnitError};
-pub use zone::{abbreviation_minutes, instants_of_twice, named_zone, second_is_closer};
+pub use zone::{abbreviation_minutes, closest_instant, instants_of_twice, named_zone};

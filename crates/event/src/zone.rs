@@ -28,10 +28,21 @@ pub fn instants_of_twice(zone: &TimeZone, shown: DateTime) -> Option<(Timestamp,
     ))
 }
 
-/// True if the second of two instants is closer to a receive time than the first.
-pub fn second_is_closer(first: i64, second: i64, received: i64) -> bool {
-    let distance = |time: i64| received.saturating_sub(time).saturating_abs();
-    distance(second) < distance(first)
+/// The instant of a local time in a zone: of one that is skipped as with the offset before the
+/// change, of one that occurs twice the closest to `received`. True if it occurs twice; `None` if no
+/// calendar has it.
+pub fn closest_instant(
+    zone: &TimeZone,
+    shown: DateTime,
+    received: Timestamp,
+) -> Option<(Timestamp, bool)> {
+    let Some((first, second)) = instants_of_twice(zone, shown) else {
+        let instant = zone.to_ambiguous_timestamp(shown).compatible();
+        return instant.ok().map(|time| (time, false));
+    };
+    let distance = |time: Timestamp| received.duration_since(time).unsigned_abs();
+    let second_is_closer = distance(second) < distance(first);
+    Some((if second_is_closer { second } else { first }, true))
 }
 
 /// Minutes east of UTC of an abbreviation, in capitals as it is sent; `None` if it is none that is
@@ -77,6 +88,56 @@ pub fn abbreviation_minutes(word: &[u8]) -> Option<i16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_an_hour_that_occurs_twice_the_closest_is_taken() {
+        let berlin = named_zone("Europe/Berlin").expect("a zone");
+        for (shown, received, wanted, twice) in [
+            (
+                "2026-10-25T02:30",
+                "2026-10-25T00:59:59Z",
+                "2026-10-25T00:30:00Z",
+                true,
+            ),
+            (
+                "2026-10-25T02:30",
+                "2026-10-25T01:00:00Z",
+                "2026-10-25T00:30:00Z",
+                true,
+            ),
+            (
+                "2026-10-25T02:30",
+                "2026-10-25T01:00:01Z",
+                "2026-10-25T01:30:00Z",
+                true,
+            ),
+            (
+                "2026-10-25T01:59:59",
+                "2026-10-25T01:00:01Z",
+                "2026-10-24T23:59:59Z",
+                false,
+            ),
+            (
+                "2026-10-25T03:00",
+                "2026-10-25T01:00:01Z",
+                "2026-10-25T02:00:00Z",
+                false,
+            ),
+            (
+                "2026-03-29T02:30",
+                "2026-03-29T01:30:00Z",
+                "2026-03-29T01:30:00Z",
+                false,
+            ),
+        ] {
+            let at = |text: &str| text.parse::<Timestamp>().expect("a time");
+            let seen = shown
+                .parse()
+                .ok()
+                .and_then(|shown| closest_instant(&berlin, shown, at(received)));
+            assert_eq!(seen, Some((at(wanted), twice)), "{shown} at {received}");
+        }
+    }
 
     #[test]
     fn the_binary_knows_zones_that_the_host_does_not() {

@@ -1,6 +1,6 @@
 //! What a branch that is taken changes of an event.
 
-use inrush_event::{Anomalies, Record, Timestamp};
+use inrush_event::{Anomalies, Record, Timestamp, closest_instant};
 use jiff::tz::TimeZone;
 
 use super::ClassifierRun;
@@ -86,15 +86,22 @@ fn rezone(event: &mut Event<'_>, zone: &TimeZone) {
     if record.anomalies.bits() & open.bits() == 0 || !record.event_time.is_some() {
         return;
     }
-    record.anomalies = Anomalies::from_bits(record.anomalies.bits() & !open.bits());
+    let gone = open.union(Anomalies::HOUR_ASSUMED);
+    record.anomalies = Anomalies::from_bits(record.anomalies.bits() & !gone.bits());
     record.anomalies.insert(Anomalies::ZONE_ASSUMED);
     record.zone_minutes = Record::ZONE_NONE;
     let old = jiff::Timestamp::from_nanosecond(record.event_time.0.into());
-    let new = old.ok().and_then(|time| {
+    let received = record.received.or(Timestamp(0)).0;
+    let received = jiff::Timestamp::from_nanosecond(received.into());
+    let new = old.ok().zip(received.ok()).and_then(|(time, received)| {
         let civil = event.zone.unwrap_or(event.source_zone).to_datetime(time);
-        zone.to_timestamp(civil).ok()
+        closest_instant(zone, civil, received)
     });
-    if let Some(nanos) = new.and_then(|time| i64::try_from(time.as_nanosecond()).ok()) {
+    let Some((time, twice)) = new else { return };
+    if let Ok(nanos) = i64::try_from(time.as_nanosecond()) {
         record.event_time = Timestamp(nanos);
+    }
+    if twice {
+        record.anomalies.insert(Anomalies::HOUR_ASSUMED);
     }
 }

@@ -10,7 +10,9 @@
 //! A fraction counts to the nanosecond. A second above 59 is read as 59, so that leap seconds are
 //! accepted. A date outside of 64-bit nanoseconds is no time.
 
-use inrush_event::{Anomalies, Record, Timestamp, abbreviation_minutes, named_zone};
+use inrush_event::{
+    Anomalies, Record, Timestamp, abbreviation_minutes, closest_instant, named_zone,
+};
 use jiff::civil::{Date, DateTime, Time as Clock};
 use jiff::tz::{Offset, TimeZone};
 
@@ -59,6 +61,8 @@ pub(crate) struct ParsedTime {
     time: Timestamp,
     zone: Option<Offset>,
     year_assumed: bool,
+    /// True if the time occurs twice in a zone that was not written.
+    hour_assumed: bool,
 }
 
 impl ParsedTime {
@@ -69,7 +73,10 @@ impl ParsedTime {
         let guessed = record.anomalies.contains(Anomalies::ZONE_GUESSED) && !by_rule;
         let zone = Anomalies::ZONE_ASSUMED.union(Anomalies::ZONE_GUESSED);
         let none = Anomalies::NO_TIME.union(Anomalies::BAD_TIME);
-        let gone = zone.union(none).union(Anomalies::YEAR_ASSUMED);
+        let gone = zone
+            .union(none)
+            .union(Anomalies::YEAR_ASSUMED)
+            .union(Anomalies::HOUR_ASSUMED);
         record.anomalies = Anomalies::from_bits(record.anomalies.bits() & !gone.bits());
         match self.zone {
             Some(offset) => record.zone_minutes = (offset.seconds() / 60) as i16,
@@ -81,6 +88,9 @@ impl ParsedTime {
         }
         if self.year_assumed {
             record.anomalies.insert(Anomalies::YEAR_ASSUMED);
+        }
+        if self.hour_assumed {
+            record.anomalies.insert(Anomalies::HOUR_ASSUMED);
         }
     }
 }
@@ -418,11 +428,11 @@ fn epoch(item: FormatItem, text: &[u8], at: &mut usize, parts: &mut TimeFields) 
 fn resolve(parts: TimeFields, zone: &TimeZone, now: Timestamp) -> Option<ParsedTime> {
     if let Some(epoch) = parts.epoch {
         let time = Timestamp(i64::try_from(epoch).ok()?);
-        let (zone, year_assumed) = (Some(Offset::UTC), false);
         return Some(ParsedTime {
             time,
-            zone,
-            year_assumed,
+            zone: Some(Offset::UTC),
+            year_assumed: false,
+            hour_assumed: false,
         });
     }
     let hour = match parts.afternoon {
@@ -432,14 +442,14 @@ fn resolve(parts: TimeFields, zone: &TimeZone, now: Timestamp) -> Option<ParsedT
     let clock = Clock::new(hour, parts.minute, parts.second, parts.nanos).ok()?;
     let given = parts.offset;
     let own = parts.named.as_ref().unwrap_or(zone);
+    let now = jiff::Timestamp::from_nanosecond(i128::from(now.or(Timestamp(0)).0)).ok()?;
     let instant = |date: Date| {
         let civil = date.to_datetime(clock);
         match given {
             Some(offset) => offset.to_timestamp(civil).ok(),
-            None => own.to_timestamp(civil).ok(),
+            None => closest_instant(own, civil, now).map(|(time, _)| time),
         }
     };
-    let now = jiff::Timestamp::from_nanosecond(i128::from(now.or(Timestamp(0)).0)).ok()?;
     let today = || match given {
         Some(offset) => offset.to_datetime(now),
         None => own.to_datetime(now),
@@ -466,10 +476,13 @@ fn resolve(parts: TimeFields, zone: &TimeZone, now: Timestamp) -> Option<ParsedT
     };
     let nanos = i64::try_from(time.as_nanosecond()).ok()?;
     let zone = given.or_else(|| parts.named.as_ref().map(|zone| zone.to_offset(time)));
+    let shown = own.to_datetime(time);
+    let hour_assumed = given.is_none() && closest_instant(own, shown, now).is_some_and(|it| it.1);
     Some(ParsedTime {
         time: Timestamp(nanos),
         zone,
         year_assumed,
+        hour_assumed,
     })
 }
 

@@ -11,7 +11,9 @@
 //!   per byte as one of large writes.
 //!
 //! # Framings
-//! * **Newline**: LF, CRLF or NUL end a message; nothing between two terminators is no message.
+//! * **Newline**: LF, CRLF or NUL end a message; nothing between two terminators is no message. A
+//!   NUL is text where the connection ends its lines with LF, begins each with a PRI, and does not
+//!   begin one behind the NUL (RFC 6587 section 3.4.2).
 //! * **Octet counting**: `MSG-LEN SP MSG`. The body is not looked at, except that terminators at
 //!   its end, and between two messages, are taken for framing.
 //! * **Auto**, decided message by message: digits, a space and `<` begin an octet-counted
@@ -102,6 +104,17 @@ enum InnerLine {
     Not(usize),
 }
 
+/// Meaning of a NUL in a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum NulByte {
+    /// It ends the line.
+    End,
+    /// It is text.
+    Text,
+    /// The bytes behind it decide, which have not come yet.
+    Open,
+}
+
 /// Cuts the stream of one connection into messages.
 #[derive(Debug)]
 pub struct FrameDecoder {
@@ -112,6 +125,9 @@ pub struct FrameDecoder {
     /// Auto: whether it has sent a line, and one that does not begin with `<`.
     lines_seen: bool,
     bare_lines_seen: bool,
+    /// Whether LF has ended a line; whether NUL has ended one after that.
+    lf_ends: bool,
+    nul_ends: bool,
     /// The last frame was a counted message, and no terminator came after it.
     after_counted: bool,
     glued: bool,
@@ -130,6 +146,8 @@ impl FrameDecoder {
             counted_seen: false,
             lines_seen: false,
             bare_lines_seen: false,
+            lf_ends: false,
+            nul_ends: false,
             after_counted: false,
             glued: false,
             state: FrameState::Start,
@@ -156,6 +174,10 @@ impl FrameDecoder {
             flags.insert(Anomalies::BAD_FRAME);
         }
         match self.state {
+            // A NUL for which more bytes were awaited.
+            FrameState::Line if arena[at..].last() == Some(&0) => {
+                self.line(arena, at, arena.len() - 1, Anomalies::NONE, &mut emit);
+            }
             FrameState::Start | FrameState::Line => {
                 self.line(arena, at, arena.len(), flags, &mut emit)
             }
@@ -184,6 +206,10 @@ impl FrameDecoder {
         let at = self.advance(arena, start, &mut emit);
         let flags = Anomalies::MEMORY_CUT;
         match self.state {
+            FrameState::Line if arena[at..].last() == Some(&0) => {
+                self.line(arena, at, arena.len() - 1, Anomalies::NONE, &mut emit);
+                self.state = FrameState::Start;
+            }
             FrameState::Start | FrameState::Line => {
                 let Some(first) = arena.get(at) else { return };
                 self.note_line(*first);
@@ -313,8 +339,21 @@ impl FrameDecoder {
         let mut from = at + self.searched;
         self.note_line(arena[frame]);
         while let Some(found) = memchr2(b'\n', 0, &arena[from..]) {
-            self.line(arena, frame, from + found, Anomalies::NONE, emit);
-            frame = from + found + 1;
+            let end = from + found;
+            if arena[end] == b'\n' {
+                self.lf_ends = true;
+            } else {
+                match self.nul(arena, end) {
+                    NulByte::End => {}
+                    NulByte::Text => {
+                        from = end + 1;
+                        continue;
+                    }
+                    NulByte::Open => return self.await_line(frame, end - frame, emit),
+                }
+            }
+            self.line(arena, frame, end, Anomalies::NONE, emit);
+            frame = end + 1;
             from = frame;
             match arena.get(frame) {
                 Some(b'<') => self.lines_seen = true,
@@ -326,13 +365,49 @@ impl FrameDecoder {
                 None => {}
             }
         }
-        self.searched = arena.len() - frame;
+        self.await_line(frame, arena.len() - frame, emit)
+    }
+
+    /// The line at `frame` has no end within its first `searched` bytes.
+    fn await_line(
+        &mut self,
+        frame: usize,
+        searched: usize,
+        emit: &mut impl FnMut(Frame),
+    ) -> FrameStep {
+        self.searched = searched;
         // One byte more than allowed may be the CR of a CRLF.
-        if self.searched <= self.max_message_bytes + 1 {
+        if searched <= self.max_message_bytes + 1 {
             return FrameStep::Wait(frame);
         }
         self.emit_cut(frame, Anomalies::NONE, emit);
         self.enter(FrameState::SkipLine, frame + self.max_message_bytes)
+    }
+
+    /// Decides on the NUL at `at` by what this connection has sent, and by what follows.
+    #[cold]
+    fn nul(&mut self, arena: &[u8], at: usize) -> NulByte {
+        if !self.lf_ends || self.nul_ends || self.bare_lines_seen {
+            return NulByte::End;
+        }
+        let behind = &arena[at + 1..];
+        let begins_line = match behind.first() {
+            None => None,
+            Some(&first) if first == b'<' || is_terminator(first) => Some(true),
+            Some(_) => match read_count(behind) {
+                OctetCount::Of { header, .. } => behind.get(header).map(|&byte| byte == b'<'),
+                OctetCount::Open => None,
+                OctetCount::Broken => Some(false),
+            },
+        };
+        match begins_line {
+            None => NulByte::Open,
+            Some(false) => NulByte::Text,
+            Some(true) => {
+                self.nul_ends |= !is_terminator(behind[0]);
+                NulByte::End
+            }
+        }
     }
 
     /// Garbage up to where framing can be found again.
@@ -473,16 +548,28 @@ impl FrameDecoder {
     }
 
     fn skip_line(&mut self, arena: &[u8], at: usize) -> FrameStep {
-        match memchr2(b'\n', 0, &arena[at..]) {
-            Some(found) => {
-                self.cut_bytes += found as u64;
-                self.enter(FrameState::Start, at + found + 1)
-            }
-            None => {
-                self.cut_bytes += (arena.len() - at) as u64;
-                FrameStep::Wait(arena.len())
+        let mut from = at;
+        while let Some(found) = memchr2(b'\n', 0, &arena[from..]) {
+            let end = from + found;
+            let nul = match arena[end] {
+                0 => self.nul(arena, end),
+                _ => NulByte::End,
+            };
+            match nul {
+                NulByte::Text => from = end + 1,
+                NulByte::Open => {
+                    self.cut_bytes += (end - at) as u64;
+                    return FrameStep::Wait(end);
+                }
+                NulByte::End => {
+                    self.lf_ends |= arena[end] == b'\n';
+                    self.cut_bytes += (end - at) as u64;
+                    return self.enter(FrameState::Start, end + 1);
+                }
             }
         }
+        self.cut_bytes += (arena.len() - at) as u64;
+        FrameStep::Wait(arena.len())
     }
 
     /// A terminator ends garbage: it was a line if `first` is not 0.

@@ -47,6 +47,56 @@ fn lines_end_with_lf_crlf_or_nul() {
 }
 
 #[test]
+fn a_nul_is_text_where_lines_end_with_lf() {
+    for framing in [StreamFraming::Newline, StreamFraming::Auto] {
+        let text = "<13>b\\x00c";
+        check(
+            framing,
+            b"<13>a\n<13>b\0c\n<13>d\n",
+            &[("<13>a", ""), (text, ""), ("<13>d", "")],
+        );
+        check(
+            framing,
+            b"<13>a\r\n<13>b\0c\r\n",
+            &[("<13>a", ""), (text, "")],
+        );
+        check(
+            framing,
+            b"<13>a\n<13>b\0c",
+            &[("<13>a", ""), (text, "unterminated")],
+        );
+        let three = [("<13>a", ""), ("<13>b\\x00\\xffc\\x00d", ""), ("<13>e", "")];
+        check(framing, b"<13>a\n<13>b\0\xffc\0d\n<13>e\n", &three);
+        check(
+            framing,
+            b"<13>a\n<13>b\x0012\n",
+            &[("<13>a", ""), ("<13>b\\x0012", "")],
+        );
+        // Its end: before a PRI, before other ends, at the end of all, and as it was before.
+        let two = [("<13>a", ""), ("<13>b", "")];
+        check(framing, b"<13>a\n<13>b\0", &two);
+        check(framing, b"<13>a\n<13>b\0\n", &two);
+        check(framing, b"<13>a\n<13>b\0\0\r\n", &two);
+        let three = [("<13>a", ""), ("<13>b", ""), ("<13>c", "")];
+        check(framing, b"<13>a\n<13>b\0<13>c\0", &three);
+        let four = [("<13>a", ""), ("<13>b", ""), ("<13>c", ""), ("d", "")];
+        check(framing, b"<13>a\n<13>b\0<13>c\0d\n", &four);
+        check(framing, b"<13>a\0b\n", &[("<13>a", ""), ("b", "")]);
+        check(framing, b"a\nb\0c\n", &[("a", ""), ("b", ""), ("c", "")]);
+    }
+    let counted = [("<13>a", ""), ("<13>b", ""), ("<13>c", "")];
+    check(StreamFraming::Auto, b"<13>a\n<13>b\x005 <13>c", &counted);
+    // In what is too long, too.
+    let long = [b"<13>a\n<13>", [b'x'; LIMIT].as_slice(), b"\0y\0z\n<13>b\n"].concat();
+    let kept = format!("<13>{}", "x".repeat(LIMIT - 4));
+    check(
+        StreamFraming::Newline,
+        &long,
+        &[("<13>a", ""), (&kept, "oversize"), ("<13>b", "")],
+    );
+}
+
+#[test]
 fn counted_messages_follow_their_counts() {
     let octets = StreamFraming::OctetCounting;
     check(octets, b"5 hello3 you", &[("hello", ""), ("you", "")]);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use inrush_event::{Anomalies, Record, instants_of_twice, named_zone, second_is_closer};
+use inrush_event::{Anomalies, Record, instants_of_twice, named_zone};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
@@ -119,8 +119,12 @@ impl Zone {
             self.twice = TwiceShown { first, second };
             record.anomalies.insert(Anomalies::HOUR_ASSUMED);
             let received = record.received.0.div_euclid(SECOND_NS);
-            let is_second = record.received.is_some() && second_is_closer(first, second, received);
-            return if is_second { second } else { first };
+            let is_second = received > first.midpoint(second);
+            return if record.received.is_some() && is_second {
+                second
+            } else {
+                first
+            };
         }
         let Ok(instant) = self.zone.to_ambiguous_timestamp(reading).compatible() else {
             return local;
