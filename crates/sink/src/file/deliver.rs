@@ -339,7 +339,13 @@ impl FileSink {
             let every = self.config.rotate.every.map(|every| every.0);
             let mut wide = TightenReport::default();
             let whole = self.data_dir.join(path);
-            let file = OpenFile::open(&whole, every, now, &self.access, &mut wide)?;
+            let file = OpenFile::open(
+                &whole,
+                self.config.format,
+                (every, now),
+                &self.access,
+                &mut wide,
+            )?;
             self.tell_wide(&whole, &wide);
             self.open.insert(path.to_owned(), file);
         }

@@ -20,7 +20,8 @@
 //! The encoded events in memory are bounded to 4 MiB and one event.
 //!
 //! # After a crash
-//! Files are appended to; a last line without its line feed gets one first. A rotated file that
+//! Files are appended to. A last line of JSON that was torn is cut off first, for its event is
+//! written again; another one without its line feed gets one. A rotated file that
 //! was not compressed yet, or half, is compressed at the next rotation of its path. With
 //! `fsync: batch` everything settled is on disk; with `interval` the last interval may not be.
 
@@ -31,6 +32,7 @@ mod paths;
 mod sync;
 mod template;
 mod tidy;
+mod torn;
 
 pub use config::{Compression, FileConfig, FileFormat, FsyncPolicy, Rotation};
 pub use deliver::FileSink;

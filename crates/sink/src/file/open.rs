@@ -2,14 +2,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use inrush_event::Timestamp;
 use inrush_files::{Access, TightenReport};
 
-use super::tidy;
+use super::torn::FileEnd;
+use super::{FileFormat, tidy};
 
 /// A file that events are appended to.
 pub(super) struct OpenFile {
@@ -31,12 +32,13 @@ pub(super) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Opens or creates the file and its folders. A last line that a crash tore is ended; what
-    /// `access` does not allow is taken from a file of ours, and noted in `tightened`.
+    /// Opens or creates the file and its folders. A last line of ours that a crash tore is cut
+    /// off, another one without an end gets one. What `access` does not allow is taken from a file
+    /// of ours, and noted in `tightened`.
     pub(super) fn open(
         path: &Path,
-        every: Option<Duration>,
-        now: Timestamp,
+        format: FileFormat,
+        (every, now): (Option<Duration>, Timestamp),
         access: &Access,
         tightened: &mut TightenReport,
     ) -> io::Result<Self> {
@@ -74,7 +76,7 @@ impl OpenFile {
             open.unsynced_folders.clear();
         }
         if metadata.is_file() && metadata.len() > 0 {
-            open.end_torn_line(metadata.len())?;
+            open.end_torn_line(metadata.len(), format)?;
             let modified = metadata
                 .modified()?
                 .duration_since(UNIX_EPOCH)
@@ -84,13 +86,25 @@ impl OpenFile {
         Ok(open)
     }
 
-    fn end_torn_line(&mut self, len: u64) -> io::Result<()> {
-        let mut last = [0];
-        self.file.read_exact_at(&mut last, len - 1)?;
-        if last != *b"\n" {
-            self.append(b"\n", false)
-        } else {
-            Ok(())
+    /// Has the file end with a whole line: a crash may have torn the last one.
+    fn end_torn_line(&mut self, len: u64, format: FileFormat) -> io::Result<()> {
+        let path = self.path.display();
+        match FileEnd::of(&self.file, len, format == FileFormat::Json)? {
+            FileEnd::TornAt(start) if self.file.metadata()?.len() == len => {
+                let bytes = len - start;
+                tracing::warn!(
+                    %path, bytes,
+                    "a line that a crash had torn was cut off: its event is written again"
+                );
+                self.file.set_len(start)?;
+                self.dirty = true;
+                Ok(())
+            }
+            FileEnd::Unended => {
+                tracing::warn!(%path, "the last line had no end: it was given one");
+                self.append(b"\n", false)
+            }
+            FileEnd::Whole | FileEnd::TornAt(_) => Ok(()),
         }
     }
 
@@ -229,7 +243,7 @@ mod tests {
         let open = || {
             let mut wide = TightenReport::default();
             let (now, access) = (Timestamp::now(), Access::PRIVATE);
-            OpenFile::open(&path, None, now, &access, &mut wide).unwrap()
+            OpenFile::open(&path, FileFormat::Json, (None, now), &access, &mut wide).unwrap()
         };
         let mut file = open();
         let folders = [path.parent().unwrap(), &dir.path().join("a"), dir.path()];
