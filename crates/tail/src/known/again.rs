@@ -187,7 +187,7 @@ impl ClosedFiles {
 }
 
 /// Names of a folder that lead to one of these inodes.
-fn names_of(folder: &Path, inodes: &HashSet<u64>) -> io::Result<Vec<PathBuf>> {
+pub(super) fn names_of(folder: &Path, inodes: &HashSet<u64>) -> io::Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

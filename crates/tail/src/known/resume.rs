@@ -1,15 +1,17 @@
 //! Logs of an earlier process, which go on at their positions.
 //!
 //! A log is found by its name, or by an older generation's name beside it. Else it is an orphan
-//! until all folders are listed: its file may have been renamed to any name that matches.
+//! until all folders are listed: its file may have been renamed to any name that matches. Then it is
+//! looked for by its inode, under any name in its folder.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use inrush_transport::files::identity::FileIdentity;
 
+use super::again::names_of;
 use super::names::{is_packed_path, siblings};
 use super::packed::{is_copy_of, is_same};
 use super::{KnownFiles, NewFile};
@@ -84,15 +86,50 @@ impl KnownFiles {
         let Some((stream, position)) = self.orphans.take(&new) else {
             return Some(new);
         };
+        self.go_on_nameless(stream, path, &position, new);
+        None
+    }
+
+    fn go_on_nameless(&mut self, stream: u64, path: &Path, position: &LogPosition, new: NewFile) {
         let before = self.by_path.get(path).copied();
         let last = position.generations.len().saturating_sub(1);
-        self.go_on(stream, path, &position, vec![(last as u8, new)]);
+        self.go_on(stream, path, position, vec![(last as u8, new)]);
         match before {
             Some(before) => drop(self.by_path.insert(path.to_owned(), before)),
             None => drop(self.by_path.remove(path)),
         }
         self.name_gone(stream);
-        None
+    }
+
+    /// Goes on with those of these logs whose file has any other name in its folder: it was renamed
+    /// more than once since its name was known. Returns the others.
+    fn find_by_inode(&mut self, mut gone: Vec<(u64, LogPosition)>) -> Vec<(u64, LogPosition)> {
+        let mut folders: HashMap<PathBuf, HashSet<u64>> = HashMap::new();
+        for (_, position) in &gone {
+            let folder = Path::new(OsStr::from_bytes(&position.path)).parent();
+            if let Some((folder, newest)) = folder.zip(position.generations.last()) {
+                let inodes = folders.entry(folder.to_owned()).or_default();
+                inodes.insert(newest.identity.key.inode);
+            }
+        }
+        for (folder, inodes) in folders {
+            for name in names_of(&folder, &inodes).unwrap_or_default() {
+                let opened = (!is_packed_path(&name)).then(|| self.open(&name));
+                let Some(new) = opened.flatten() else {
+                    continue;
+                };
+                let is_it = |(_, position): &(u64, LogPosition)| {
+                    let newest = position.generations.last();
+                    newest.is_some_and(|newest| is_same(&newest.identity, &new.file))
+                };
+                if let Some(at) = gone.iter().position(is_it) {
+                    let (stream, position) = gone.swap_remove(at);
+                    let path = PathBuf::from(OsStr::from_bytes(&position.path));
+                    self.go_on_nameless(stream, &path, &position, new);
+                }
+            }
+        }
+        gone
     }
 
     /// All names are found: logs that none led to are gone. Volumes are found later, once it is
@@ -115,7 +152,7 @@ impl KnownFiles {
             !logs.is_empty()
         });
         self.orphans = orphans;
-        for (stream, position) in gone {
+        for (stream, position) in self.find_by_inode(gone) {
             let lost = position.generations.last();
             let unread = lost.map_or(0, |one| one.length.saturating_sub(one.taken));
             self.counts.rotated_away_unread_bytes.add(unread);

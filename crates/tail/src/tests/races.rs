@@ -100,6 +100,33 @@ fn files_wait_under_their_names_while_too_many_are_open() {
     source.wait("none waits", |counts| counts.waiting_files.get() == 0);
 }
 
+/// The log is not taken for the older generation, whose names go and come.
+#[test]
+fn a_log_is_not_given_up_when_its_older_generations_are_renamed_on() {
+    let names = r#"{"include": ["{dir}/*.log*"], "host": "h", "rotate_hold": "0s",
+        "poll_interval": "1h"}"#;
+    let mut source = TestSource::start(names);
+    for number in 0..6 {
+        source.append("a.log", &format!("{number}\n"));
+        source.texts(2 * number + 1);
+        for older in (1..4).rev() {
+            let names = [older, older + 1].map(|number| format!("a.log.{number}"));
+            if source.path(&names[0]).exists() {
+                source.rename(&names[0], &names[1]);
+            }
+        }
+        source.rename("a.log", "a.log.1");
+        source.append("a.log", "new\n");
+        source.texts(2 * number + 2);
+    }
+    source.wait("the log is open alone", |counts| {
+        counts.open_files.get() == 1
+    });
+    source.append("a.log", "end\n");
+    assert_eq!(source.texts(13)[12], "end");
+    assert_eq!(source.counts().rotated_away_unread_bytes.get(), 0);
+}
+
 #[test]
 fn what_is_deleted_while_the_queue_is_full_is_counted_to_the_byte_and_closed() {
     const QUEUE_BYTES: u64 = inrush_event::limits::QUEUE_BYTES_MIN;

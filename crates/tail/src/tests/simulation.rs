@@ -385,6 +385,24 @@ fn a_file_is_found_by_the_last_name_that_it_lost() {
     FileSimulation::new(FOUND_AGAIN).check(&steps).unwrap();
 }
 
+#[test]
+fn a_file_is_found_by_its_inode_after_two_renames_that_nobody_saw() {
+    use SimStep::{Crash, Pass, Read, Rename, RenameBack, RenameElsewhere, Write, WriteOld};
+    let steps = [
+        Write(2),
+        RenameElsewhere(2),
+        Crash,
+        Read,
+        RenameBack(2),
+        Pass(40),
+        Read,
+        WriteOld(2),
+        Rename(2),
+        Crash,
+    ];
+    FileSimulation::new(FOUND_AGAIN).check(&steps).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
