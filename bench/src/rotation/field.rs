@@ -202,6 +202,12 @@ fn rotate(
         }
         wait(LOOK);
     }
+    // A writer that is late opens its new file all the same: in no way does it go on for ever.
+    for ((rotator, _), log) in all.iter_mut().zip(logs) {
+        if rotator.reopen_at().is_some() {
+            rotator.reopen(log)?;
+        }
+    }
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use inrush_harness::stats::per_event;
 use tempfile::TempDir;
 
 use super::RotationArgs;
-use super::account::ArrivalAccount;
+use super::account::{ArrivalAccount, SETTLE};
 use super::collector::LineCollector;
 use super::counters::LifeCounters;
 use super::field::{LogField, RotatePlan, WriteRate};
@@ -186,7 +186,8 @@ impl<'a> RotationRig<'a> {
         wait(self.args.down.pick(&mut self.chance));
         *life = self.start()?;
         if let Some(last) = self.downs.last_mut() {
-            last.start = killed;
+            // What it had read of a file that went was not yet on disk.
+            last.start = killed.checked_sub(SETTLE).unwrap_or(killed);
         }
         self.run.kills += 1;
         Ok(())

@@ -221,6 +221,46 @@ fn a_loop_that_reads_a_rotated_file_again_is_caught() {
 }
 
 #[test]
+fn gaps_are_those_of_files_that_went_while_the_collector_was_down() {
+    let verdict = |downs: &[std::ops::Range<Instant>]| {
+        let dir = tempfile::tempdir().unwrap();
+        let scheme = RotationScheme::DockerSingle;
+        let path = scheme.file(dir.path(), 0);
+        prepare(scheme, &path).unwrap();
+        let settings = LogSettings {
+            format: LogFormat::Lines,
+            shape: LineShape {
+                bytes: 200,
+                long_every: 0,
+                long_bytes_max: 0,
+            },
+            append: true,
+        };
+        let log = Mutex::new(NumberedLog::create(0, path.clone(), settings).unwrap());
+        let mut rotator = LogRotator::new(scheme, 1, 1);
+        let mut copier = CopyLoop::new(LogFormat::Lines, Mistake::None);
+        for is_read in [true, false, false, true, false, true] {
+            locked(&log).write(5).unwrap();
+            if is_read {
+                copier.step(&path);
+            }
+            rotator.rotate(&log).unwrap();
+        }
+        RotationVerdict::of(
+            std::iter::once(&log.into_inner().unwrap()),
+            &copier.account,
+            downs,
+        )
+        .lost
+    };
+    let always = Instant::now()..Instant::now() + std::time::Duration::from_secs(3600);
+    let lost = verdict(&[always]);
+    assert_eq!((lost.down, lost.gaps), (15, 2), "{lost:?}");
+    let lost = verdict(&[]);
+    assert_eq!((lost.gone, lost.gaps), (15, 0), "{lost:?}");
+}
+
+#[test]
 fn pieces_of_two_streams_in_one_line_are_caught() {
     for format in [LogFormat::Cri, LogFormat::Docker] {
         let verdict = torture(RotationScheme::Docker, format, Mistake::MixesStreams);

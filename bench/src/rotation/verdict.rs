@@ -27,6 +27,10 @@ pub(crate) struct LostLines {
     pub(crate) unread: u64,
     /// Bytes in files of those whose file was removed, by which a collector counts them.
     pub(crate) removed_bytes: u64,
+    /// Gaps in the lines of a writer whose file went while the collector was down: of the line at
+    /// each of their ends a part may have come.
+    #[serde(default)]
+    pub(crate) gaps: u64,
     /// The first ones that nothing excuses.
     pub(crate) told: Vec<String>,
 }
@@ -92,9 +96,14 @@ impl RotationVerdict {
                 let writer = index * LANES + lane as u32;
                 verdict.written += u64::from(written);
                 verdict.unwritten += account.beyond(writer, written);
+                let mut gap = None;
                 for number in (0..written).filter(|number| !account.has(writer, *number)) {
                     let cause = cause_of_loss(log.generations(), lane, number, down);
                     verdict.lost.add(log, lane, number, cause);
+                    if cause == LossCause::Down {
+                        verdict.lost.gaps += u64::from(gap != Some(number));
+                        gap = Some(number + 1);
+                    }
                 }
             }
         }
