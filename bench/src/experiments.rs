@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 use inrush_harness::lab::{BenchHarness, RunParameters};
 
 use crate::results::Results;
-use crate::scenario::ScenarioName;
+use crate::scenario::{ScenarioName, node};
 use crate::{classify, crash, faults, report, rotation, versus};
 use inrush_harness::{bare, sink, subject};
 
@@ -47,6 +47,9 @@ enum BenchCommand {
     BareRelay(bare::relay::BareRelay),
     /// The bare tail of files: read, find lines, escape, post to HEC
     BareTail(bare::tail::BareTail),
+    /// Write numbered lines on stdout, in a container of `run node`
+    #[command(hide = true)]
+    ContainerWriter(node::writer::ContainerWriter),
     /// Read and recognise messages in a loop, for a profiler or an instruction counter
     Classify(classify::ClassifyArgs),
     /// A Splunk HEC endpoint that counts and forgets
@@ -84,6 +87,9 @@ pub(crate) struct RunArgs {
     /// Seconds of each run of `heavy-forwarder`
     #[arg(long, default_value_t = 60)]
     forwarder_seconds: u64,
+    /// Seconds of each run of `node`
+    #[arg(long, default_value_t = 60)]
+    node_seconds: u64,
     /// Seconds that `hec-steady` lasts
     #[arg(long, default_value_t = 600)]
     steady_seconds: u64,
@@ -123,6 +129,7 @@ impl RunArgs {
             memory_seconds: self.memory_seconds,
             full_seconds: self.full_seconds,
             forwarder_seconds: self.forwarder_seconds,
+            node_seconds: self.node_seconds,
             steady_seconds: self.steady_seconds,
             events: self.events,
             peers: !self.no_peers,
@@ -151,6 +158,7 @@ pub fn experiments() -> ExitCode {
         BenchCommand::BareUdp(args) => bare::udp::run(&args).map(|()| true),
         BenchCommand::BareRelay(args) => bare::relay::run(&args).map(|()| true),
         BenchCommand::BareTail(args) => bare::tail::run(&args).map(|()| true),
+        BenchCommand::ContainerWriter(args) => node::writer::run(&args).map(|()| true),
         BenchCommand::Classify(args) => classify::run(&args).map(|()| true),
         BenchCommand::HecSink(args) => sink::run(&args).map(|()| true),
     };

@@ -52,6 +52,8 @@ pub struct RunParameters {
     pub full_seconds: u64,
     /// Seconds of each run of `heavy-forwarder`.
     pub forwarder_seconds: u64,
+    /// Seconds of each run of `node`.
+    pub node_seconds: u64,
     /// Seconds that `hec-steady` lasts.
     pub steady_seconds: u64,
     /// Events that `search` searches.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use flate2::read::MultiGzDecoder;
-use inrush_harness::child::wait_until;
+use inrush_harness::child::{wait, wait_until};
 use inrush_harness::sink::{HecHandler, RequestHead, SUCCESS, serve_on_threads};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
@@ -19,6 +19,9 @@ use super::line::{ArrivedLine, read_line};
 
 /// Bytes of a body at most, compressed or not.
 const BODY_BYTES_MAX: u64 = 64 << 20;
+
+/// Interval between two looks at what has arrived.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Lines taken a second, and the time until which the endpoint is busy with what came.
 struct SinkPace {
@@ -54,6 +57,22 @@ impl LineCollector {
     /// Account of the lines that arrived, locked.
     pub(crate) fn account(&self) -> MutexGuard<'_, ArrivalAccount> {
         self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until so many different lines have arrived, or nothing has for `still_max`; how many
+    /// have.
+    pub(crate) fn settle(&self, lines: u64, still_max: Duration) -> u64 {
+        let (mut arrived, mut moved) = (0, Instant::now());
+        loop {
+            let now = self.account().counts().distinct;
+            if now != arrived {
+                (arrived, moved) = (now, Instant::now());
+            }
+            if arrived >= lines || moved.elapsed() > still_max {
+                return arrived;
+            }
+            wait(LOOK);
+        }
     }
 
     fn take(&self, body: &[u8]) {

@@ -37,14 +37,13 @@ pub(crate) use account::ArrivalAccount;
 pub(crate) use collector::LineCollector;
 pub(crate) use field::{LogField, WriteRate};
 pub(crate) use format::LogFormat;
-pub(crate) use line::LineShape;
+pub(crate) use line::{LineNumber, LineShape, push_line};
 pub(crate) use log::{LANES, LogSettings, NumberedLog};
 pub(crate) use outcome::{RotationRun, section};
 pub(crate) use rig::PORTS;
 pub(crate) use rotator::prepare;
 pub(crate) use scheme::RotationScheme;
-use subject::TailSetup;
-pub(crate) use subject::{TailPlaces, TailProduct};
+pub(crate) use subject::{TailPlaces, TailProduct, TailSetup};
 
 /// Settings of a run.
 #[derive(Args, Clone, Debug)]

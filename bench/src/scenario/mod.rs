@@ -15,6 +15,7 @@ mod hec_connections;
 mod hec_server;
 mod hec_steady;
 mod memory;
+pub(crate) mod node;
 mod noloss;
 mod one_sender;
 mod ordinary;
@@ -135,6 +136,8 @@ pub(crate) enum ScenarioName {
     Search,
     /// Collectors of files: cost of a line, idle files, lag.
     Files,
+    /// The published test of a node: containers of docker, a collector with one CPU.
+    Node,
     /// Share of SC4S's recorded answers that Inrush gives.
     Sc4sAnswers,
 }
@@ -216,6 +219,7 @@ impl ScenarioName {
             Self::Store => store::run(lab),
             Self::Search => search::run(lab),
             Self::Files => files::run(lab),
+            Self::Node => node::run(lab),
             Self::Sc4sAnswers => sc4s_answers::run(lab),
         }
     }

@@ -93,17 +93,7 @@ impl LagSubject {
 
     /// Waits until all has arrived, or nothing arrives any more.
     fn figures(&self, written: u64) -> LagFigures {
-        let (mut arrived, mut moved) = (0, Instant::now());
-        loop {
-            let now = self.collector.account().counts().distinct;
-            if now != arrived {
-                (arrived, moved) = (now, Instant::now());
-            }
-            if arrived >= written || moved.elapsed() > STILL_MAX {
-                break;
-            }
-            wait(Duration::from_millis(20));
-        }
+        let arrived = self.collector.settle(written, STILL_MAX);
         let p99_us = self.collector.account().lags().quantile_us(990);
         LagFigures {
             written,
