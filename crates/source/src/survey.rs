@@ -141,7 +141,7 @@ impl FileSurveyor {
             self.names += 1;
             match item {
                 WalkItem::Folder(visit) => {
-                    folder.clone_from(&visit.path);
+                    folder = visit.path.to_path_buf();
                     self.folder(&folder);
                 }
                 WalkItem::Entry(name, NamedEntry::File { .. }) => self.file(&folder.join(name)),

@@ -38,7 +38,7 @@ pub const LINKS_MAX: usize = 8;
 #[derive(Debug)]
 pub struct FolderVisit {
     /// Its path, by the names that led to it.
-    pub path: PathBuf,
+    pub path: Box<Path>,
     /// Number of its inode; of the target of a link. 0 for a root.
     pub inode: u64,
     /// True if its name is a link.
@@ -109,7 +109,7 @@ impl TreeWalk {
     pub fn push_root(&mut self, path: PathBuf) {
         let visit = FolderVisit {
             state: self.globs.at(&path),
-            path,
+            path: path.into(),
             inode: 0,
             linked: false,
             depth: 0,
@@ -290,7 +290,7 @@ fn enter(
     let name = path.file_name().unwrap_or_default();
     Ok(FolderVisit {
         state: globs.enter(&folder.state, name.as_bytes()),
-        path,
+        path: path.into(),
         inode: found.inode,
         linked: found.linked,
         depth: folder.depth + 1,

@@ -97,7 +97,7 @@ impl FolderView {
 impl TreeWatcher {
     /// Watches a folder that is about to be listed.
     pub(super) fn begin_folder(&mut self, visit: Arc<FolderVisit>, events: &mut Vec<TreeEvent>) {
-        let path = visit.path.as_path();
+        let path = &*visit.path;
         if !self.is_wanted(path) {
             self.walk.leave_current();
             return;
@@ -200,19 +200,19 @@ impl TreeWatcher {
             None => self.sweep(&visit.path, events),
             Some(PathRefusal::Gone) => {
                 self.drop_folder(&visit.path, events);
-                match self.roots.iter().position(|root| root.path == visit.path) {
+                match self.roots.iter().position(|root| root.path == *visit.path) {
                     Some(root) => self.settle_root(root, events),
                     None => self.look_at(&visit.path, false, events),
                 }
             }
             Some(reason) => {
                 self.look_later(&visit.path);
-                let Some(view) = self.folders.get_mut(visit.path.as_path()) else {
+                let Some(view) = self.folders.get_mut(&*visit.path) else {
                     return;
                 };
                 if view.refused.as_deref() != Some(&reason) {
                     view.refused = Some(Box::new(reason.clone()));
-                    let path = visit.path.clone();
+                    let path = visit.path.to_path_buf();
                     events.push(TreeEvent::Refused { path, reason });
                 }
             }
@@ -416,7 +416,7 @@ impl TreeWatcher {
             if self
                 .listing
                 .as_ref()
-                .is_some_and(|visit| visit.path == folder)
+                .is_some_and(|visit| *visit.path == *folder)
             {
                 self.listing = None;
                 self.walk.leave_current();
@@ -441,7 +441,7 @@ impl TreeWatcher {
         if self
             .listing
             .as_ref()
-            .is_some_and(|visit| visit.path == folder)
+            .is_some_and(|visit| *visit.path == *folder)
         {
             self.left.insert(name.to_owned());
         }
@@ -452,7 +452,7 @@ impl TreeWatcher {
         if self
             .listing
             .as_ref()
-            .is_some_and(|visit| visit.path == folder)
+            .is_some_and(|visit| *visit.path == *folder)
         {
             self.left.remove(name);
         }

@@ -152,7 +152,7 @@ impl TreeModel {
         let mut folder = PathBuf::new();
         while let Some(item) = walk.step() {
             match item {
-                WalkItem::Folder(visit) => folder = visit.path.clone(),
+                WalkItem::Folder(visit) => folder = visit.path.to_path_buf(),
                 WalkItem::Entry(name, NamedEntry::File { .. }) => {
                     found.insert(folder.join(name));
                 }

@@ -22,7 +22,16 @@ pub(super) enum NameInterest {
 
 /// Purposes of a watch of a folder. A folder that is reached by two paths has one watch.
 #[derive(Debug)]
-pub(super) struct WatchUse {
+pub(super) enum WatchUse {
+    /// A folder of the tree and nothing else, as nearly all are.
+    Folder(FolderKey),
+    /// Any.
+    Several(Box<SeveralUses>),
+}
+
+/// Purposes of a watch.
+#[derive(Default, Debug)]
+pub(super) struct SeveralUses {
     /// The path that it was watched by, if it is no folder of the tree.
     path: Option<Box<Path>>,
     /// Folders of the tree.
@@ -31,10 +40,56 @@ pub(super) struct WatchUse {
 }
 
 impl WatchUse {
+    /// Folders of the tree.
+    fn folders(&self) -> &[FolderKey] {
+        match self {
+            Self::Folder(folder) => std::slice::from_ref(folder),
+            Self::Several(uses) => &uses.folders,
+        }
+    }
+
     /// A path of the folder.
     fn path(&self) -> Option<&Path> {
-        let folder = self.folders.first().map(FolderKey::path);
-        folder.or(self.path.as_deref())
+        match self {
+            Self::Folder(folder) => Some(folder.path()),
+            Self::Several(uses) => {
+                let folder = uses.folders.first().map(FolderKey::path);
+                folder.or(uses.path.as_deref())
+            }
+        }
+    }
+
+    /// Those who wait for a name.
+    fn waiting(&self, name: &OsStr) -> Vec<NameInterest> {
+        match self {
+            Self::Folder(_) => Vec::new(),
+            Self::Several(uses) => uses.interests.get(name).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Changes its purposes.
+    fn change(&mut self, change: impl FnOnce(&mut SeveralUses)) {
+        let mut uses = match std::mem::replace(self, Self::Several(Box::default())) {
+            Self::Several(uses) => uses,
+            Self::Folder(folder) => Box::new(SeveralUses {
+                folders: vec![folder],
+                ..SeveralUses::default()
+            }),
+        };
+        change(&mut uses);
+        let is_plain = uses.path.is_none() && uses.interests.is_empty() && uses.folders.len() == 1;
+        *self = match uses.folders.pop_if(|_| is_plain) {
+            Some(folder) => Self::Folder(folder),
+            None => Self::Several(uses),
+        };
+    }
+
+    /// True if it has no purpose.
+    fn is_unused(&self) -> bool {
+        match self {
+            Self::Folder(_) => false,
+            Self::Several(uses) => uses.folders.is_empty() && uses.interests.is_empty(),
+        }
     }
 }
 
@@ -145,8 +200,8 @@ impl TreeWatcher {
     /// looks if it did.
     fn target_left(&mut self, watch: WatchNumber, name: &OsStr) {
         let used = self.uses.get(&watch);
-        let interests = used.and_then(|used| used.interests.get(name)).cloned();
-        for interest in interests.into_iter().flatten() {
+        let interests = used.map(|used| used.waiting(name)).unwrap_or_default();
+        for interest in interests {
             if let NameInterest::Link(link) = interest {
                 self.look_later(&link);
             }
@@ -165,8 +220,8 @@ impl TreeWatcher {
             events.extend(from.map(|path| TreeEvent::Vanished { path }));
             return;
         };
-        let folders = used.folders.clone();
-        let interests = used.interests.get(name).cloned().unwrap_or_default();
+        let folders = used.folders().to_vec();
+        let interests = used.waiting(name);
         let place = used.path().map(|place| place.join(name));
         for folder in folders {
             let folder = folder.path();
@@ -243,7 +298,7 @@ impl TreeWatcher {
         if let Some(watcher) = &mut self.watcher {
             watcher.remove(watch);
         }
-        for folder in used.folders {
+        for folder in used.folders() {
             let folder = folder.path();
             self.drop_folder(folder, events);
             match self.roots.iter().position(|root| root.path == folder) {
@@ -251,6 +306,9 @@ impl TreeWatcher {
                 None => self.look_at(folder, false, events),
             }
         }
+        let WatchUse::Several(used) = used else {
+            return;
+        };
         let interests = used.interests.into_values();
         for interest in interests.flat_map(|(_, interests)| interests) {
             match interest {
@@ -262,7 +320,7 @@ impl TreeWatcher {
 
     fn folders_of(&self, watch: WatchNumber) -> Vec<PathBuf> {
         let used = self.uses.get(&watch);
-        let folders = used.into_iter().flat_map(|used| &used.folders);
+        let folders = used.into_iter().flat_map(WatchUse::folders);
         folders.map(|folder| folder.path().to_owned()).collect()
     }
 
@@ -270,10 +328,11 @@ impl TreeWatcher {
     pub(super) fn watch_place(&mut self, folder: &Path) -> Result<WatchNumber, WatchRefusal> {
         let watcher = self.watcher.as_mut().ok_or(WatchRefusal::NoInstance)?;
         let number = watcher.watch_folder(folder)?;
-        self.uses.entry(number).or_insert_with(|| WatchUse {
-            path: Some(folder.into()),
-            folders: Vec::new(),
-            interests: NameTable::default(),
+        self.uses.entry(number).or_insert_with(|| {
+            WatchUse::Several(Box::new(SeveralUses {
+                path: Some(folder.into()),
+                ..SeveralUses::default()
+            }))
         });
         Ok(number)
     }
@@ -282,23 +341,24 @@ impl TreeWatcher {
         let Some(used) = self.uses.get_mut(&number) else {
             return;
         };
-        match used.folders.iter_mut().find(|known| *known == folder) {
-            // So that no older visit of it is kept.
-            Some(known) => known.clone_from(folder),
-            None => {
-                used.folders.reserve_exact(1);
-                used.folders.push(folder.clone());
+        used.change(|used| {
+            match used.folders.iter_mut().find(|known| *known == folder) {
+                // So that no older visit of it is kept.
+                Some(known) => known.clone_from(folder),
+                None => used.folders.push(folder.clone()),
             }
-        }
-        used.path = None;
+            used.path = None;
+        });
     }
 
     pub(super) fn remove_folder_use(&mut self, number: WatchNumber, folder: &Path) {
         if let Some(used) = self.uses.get_mut(&number) {
-            used.folders.retain(|known| known.path() != folder);
-            if used.folders.is_empty() && used.path.is_none() {
-                used.path = Some(folder.into());
-            }
+            used.change(|used| {
+                used.folders.retain(|known| known.path() != folder);
+                if used.folders.is_empty() && used.path.is_none() {
+                    used.path = Some(folder.into());
+                }
+            });
         }
         self.release(number);
     }
@@ -310,11 +370,11 @@ impl TreeWatcher {
         interest: NameInterest,
     ) {
         if let Some(used) = self.uses.get_mut(&number) {
-            match used.interests.get_mut(name) {
+            used.change(|used| match used.interests.get_mut(name) {
                 Some(interests) if interests.contains(&interest) => {}
                 Some(interests) => interests.push(interest),
                 None => used.interests.insert(name.into(), vec![interest]),
-            }
+            });
         }
     }
 
@@ -324,21 +384,22 @@ impl TreeWatcher {
         name: &OsStr,
         interest: &NameInterest,
     ) {
-        if let Some(used) = self.uses.get_mut(&number)
-            && let Some(interests) = used.interests.get_mut(name)
-        {
-            interests.retain(|known| known != interest);
-            if interests.is_empty() {
-                used.interests.remove(name);
-            }
+        if let Some(used) = self.uses.get_mut(&number) {
+            used.change(|used| {
+                if let Some(interests) = used.interests.get_mut(name) {
+                    interests.retain(|known| known != interest);
+                    if interests.is_empty() {
+                        used.interests.remove(name);
+                    }
+                }
+            });
         }
         self.release(number);
     }
 
     /// Removes a watch without a purpose.
     fn release(&mut self, number: WatchNumber) {
-        let unused = |used: &WatchUse| used.folders.is_empty() && used.interests.is_empty();
-        if self.uses.get(&number).is_some_and(unused) {
+        if self.uses.get(&number).is_some_and(WatchUse::is_unused) {
             self.uses.remove(&number);
             if let Some(watcher) = &mut self.watcher {
                 watcher.remove(number);

@@ -22,7 +22,7 @@ fn walk_all(
     let mut folder = PathBuf::new();
     while let Some(item) = walk.step() {
         match item {
-            WalkItem::Folder(visit) => folder = visit.path.clone(),
+            WalkItem::Folder(visit) => folder = visit.path.to_path_buf(),
             WalkItem::Entry(name, NamedEntry::File { .. }) => {
                 assert_eq!(found.insert(folder.join(name), None), None);
             }
