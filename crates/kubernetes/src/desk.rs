@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde::Serialize;
 
@@ -23,6 +23,9 @@ use crate::volumes::{VolumeFiles, VolumePlaces};
 
 /// Name of the file beside a log in which docker describes its container.
 const DOCKER_CONFIG: &str = "config.v2.json";
+
+/// Policies of which it is known that containers may share them.
+const SHARED_MAX: usize = 64;
 
 /// Both streams of a container, in the order of policies.
 const STREAMS: [ContainerStream; 2] = [ContainerStream::Stdout, ContainerStream::Stderr];
@@ -53,8 +56,9 @@ pub struct WorkloadView {
     pub fields: Vec<(String, String)>,
     /// Names of its fields.
     pub naming: FieldNaming,
-    /// Policies of standard output and standard error.
-    pub policies: [ContainerPolicy; 2],
+    /// Policies of standard output and standard error: the same ones for all containers of one
+    /// desk whose owners say the same.
+    pub policies: Arc<[ContainerPolicy; 2]>,
     /// State of its metadata.
     pub metadata: WorkloadMetadataState,
     /// True for files in a volume: they have no streams.
@@ -111,6 +115,8 @@ pub struct WorkloadDesk {
     options: DeskOptions,
     /// Files in volumes, as they were last asked for.
     volumes: Mutex<Vec<VolumeFiles>>,
+    /// Policies that containers may share.
+    shared: Mutex<Vec<Weak<[ContainerPolicy; 2]>>>,
 }
 
 /// State of what an answer was made from: with the same one it is the same.
@@ -160,6 +166,7 @@ impl WorkloadDesk {
         Self {
             options,
             volumes: Mutex::default(),
+            shared: Mutex::default(),
         }
     }
 
@@ -273,7 +280,9 @@ impl WorkloadDesk {
             return before.clone();
         }
         let mut view = self.pod_view(&metadata, uid, container);
-        self.check_volumes(&metadata, &mut view.policies[0]);
+        if !view.policies[0].volumes.is_empty() {
+            self.check_volumes(&metadata, &mut Arc::make_mut(&mut view.policies)[0]);
+        }
         WorkloadAnswer {
             view: Arc::new(view),
             basis: AnswerBasis::Pod(metadata),
@@ -373,9 +382,9 @@ impl WorkloadDesk {
     fn policies(
         &self,
         resolve: impl Fn(ContainerStream, &AnnotationSettings) -> ContainerPolicy,
-    ) -> [ContainerPolicy; 2] {
+    ) -> Arc<[ContainerPolicy; 2]> {
         let settings = self.settings();
-        STREAMS.map(|stream| {
+        self.share(STREAMS.map(|stream| {
             let mut policy = resolve(stream, &settings);
             let parts = policy.product.as_deref().map(|name| name.split_once('/'));
             let is_sound = |parts: Option<(&str, &str)>| {
@@ -385,7 +394,22 @@ impl WorkloadDesk {
                 refuse_product(&mut policy);
             }
             policy
-        })
+        }))
+    }
+
+    /// Policies like these that another container has, if there are some.
+    fn share(&self, policies: [ContainerPolicy; 2]) -> Arc<[ContainerPolicy; 2]> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.retain(|known| known.strong_count() > 0);
+        let mut known = shared.iter().filter_map(Weak::upgrade);
+        if let Some(alike) = known.find(|known| **known == policies) {
+            return alike;
+        }
+        let policies = Arc::new(policies);
+        if shared.len() < SHARED_MAX {
+            shared.push(Arc::downgrade(&policies));
+        }
+        policies
     }
 
     /// Docker's description of a container, in the file beside its log.

@@ -2,6 +2,7 @@
 //! process that reads each file at once; and lines that are none.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use super::place::LogPlace;
 use super::position::LogPosition;
 use super::running::settings;
 use super::tests::info;
+use super::workload::STREAMS;
 use crate::harness_tests::knowledge;
 
 /// An event, as far as a test compares it.
@@ -38,23 +40,24 @@ fn options(more: &str) -> FileSource {
 }
 
 fn form(options: &FileSource) -> Arc<LogForm> {
-    let of = |fields| StreamForm {
+    let stream = |stream: Option<usize>| StreamForm {
         class: Arc::new(ClassInfo {
-            fields,
+            fields: (stream.iter())
+                .map(|stream| ("stream".to_owned(), STREAMS[*stream].to_owned()))
+                .collect(),
             text: EventText::Message,
             ..ClassInfo::default()
         }),
         host: (*b"h").into(),
-        multiline: options.multiline_rule().unwrap(),
         edits: None,
     };
-    let stream = |name: &str| of(vec![("stream".to_owned(), name.to_owned())]);
+    let rule = options.multiline_rule().unwrap();
     Arc::new(LogForm {
         format: options.format.fixed(),
         encoding: options.encoding,
         event_bytes_max: options.max_line_bytes.0 as usize,
-        plain: of(Vec::new()),
-        streams: [stream("stdout"), stream("stderr")],
+        multiline: [rule.clone(), rule],
+        stream: Box::new(stream),
         held_until: None,
         lacks_metadata: false,
         is_excluded: false,
@@ -95,7 +98,7 @@ impl LogRun {
         let form = form(options);
         let counts = Arc::new(FileCounts::default());
         let settings = settings(info(), options, &knowledge()).unwrap();
-        let place = LogPlace::new(1, b"/x", identity(0));
+        let place = LogPlace::new(1, Path::new("/x"), identity(0));
         Self {
             decoder: LogDecoder::new(Arc::clone(&form), Arc::clone(&counts), place, b""),
             form,
@@ -174,7 +177,7 @@ impl LogRun {
         self.carry.clear();
         let counts = Arc::clone(&self.counts);
         let Some(position) = LogPosition::decode(&position) else {
-            let place = LogPlace::new(1, b"/x", identity(0));
+            let place = LogPlace::new(1, Path::new("/x"), identity(0));
             self.decoder = LogDecoder::new(Arc::clone(&self.form), counts, place, b"");
             self.resumed = (0, Vec::new());
             return (0, 0);
@@ -194,7 +197,7 @@ impl LogRun {
             false => u64::MAX,
         });
         self.resumed = (first, known.collect());
-        let mut place = LogPlace::new(1, b"/x", identity(first));
+        let mut place = LogPlace::new(1, Path::new("/x"), identity(first));
         place.resume(from, self.resumed.1[0], open);
         place.skips = position.skips && last == 0 && from == taken;
         let head = &files[first][..files[first].len().min(3)];
@@ -465,14 +468,26 @@ fn a_mark_and_zeros_before_a_line_are_no_part_of_it() {
 }
 
 #[test]
+fn a_rest_keeps_what_is_open() {
+    let mut run = LogRun::new(&options(""));
+    for (stream, tag, text) in [
+        ("stdout", "P", "one "),
+        ("stderr", "F", "other"),
+        ("stdout", "F", "two"),
+        ("stdout", "F", "three"),
+    ] {
+        run.read(&cri(stream, tag, text));
+        run.decoder.rest();
+    }
+    assert_eq!(said(&run), ["other", "one two", "three"]);
+}
+
+#[test]
 fn another_rule_holds_from_the_next_line_on() {
     let mut run = LogRun::new(&options(r#", "multiline": {"start": "^E"}"#));
     run.read(b"E 1\n a\n");
     let replace = |run: &mut LogRun, more: &str| {
-        let mut changed = form(&options(more));
-        let class = Arc::clone(&run.form.plain.class);
-        Arc::get_mut(&mut changed).unwrap().plain.class = class;
-        run.decoder.replace_form(changed);
+        run.decoder.replace_form(form(&options(more)));
     };
     replace(&mut run, r#", "multiline": {"end": ";$"}"#);
     assert!(run.events.is_empty());

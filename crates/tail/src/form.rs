@@ -11,7 +11,7 @@ use inrush_kubernetes::{
     ContainerPolicy, EventEdits, FilterReason, WorkloadMetadataState, WorkloadView, pod_log_path,
 };
 
-use super::decoder::{LineForm, LogForm, StreamEdits, StreamForm};
+use super::decoder::{LineForm, LogForm, StreamEdits, StreamForm, StreamFormMaker};
 use super::options::FileSource;
 use super::workload::{SourceDesk, class};
 
@@ -31,6 +31,9 @@ pub(super) struct FormMaker {
     multiline: Option<Arc<MultilineRule>>,
     host: Box<[u8]>,
     desk: Arc<SourceDesk>,
+    /// True if an answer of the desk about a path is always the same: it is asked again, so that no
+    /// log has to keep it.
+    asks_again: bool,
 }
 
 /// Name of this host; empty if it cannot be read.
@@ -60,8 +63,15 @@ impl FormMaker {
             // Options that describe no rule are refused before.
             multiline: options.multiline_rule().unwrap_or_default(),
             host: host.into(),
+            asks_again: !desk.is_live(),
             desk,
         }
+    }
+
+    /// The same, with forms that keep what is known of their container.
+    pub(super) fn keeping(mut self) -> Self {
+        self.asks_again = false;
+        self
     }
 
     /// The options that it follows.
@@ -77,10 +87,10 @@ impl FormMaker {
     /// The form of a log, by its path and the form of its lines. `held_until`: the time until which
     /// it waits for metadata.
     pub(super) fn form(
-        &self,
-        path: &str,
+        self: &Arc<Self>,
+        path: &Arc<str>,
         format: Option<LineForm>,
-        workload: Option<&WorkloadView>,
+        workload: Option<&Arc<WorkloadView>>,
         held_until: Option<Instant>,
     ) -> Arc<LogForm> {
         let format = match workload {
@@ -93,10 +103,10 @@ impl FormMaker {
 
     /// The form of a log that has been read by another one.
     pub(super) fn form_like(
-        &self,
-        path: &str,
+        self: &Arc<Self>,
+        path: &Arc<str>,
         before: &LogForm,
-        workload: Option<&WorkloadView>,
+        workload: Option<&Arc<WorkloadView>>,
         held_until: Option<Instant>,
     ) -> Arc<LogForm> {
         let format = match workload {
@@ -107,29 +117,22 @@ impl FormMaker {
     }
 
     fn form_with(
-        &self,
-        path: &str,
+        self: &Arc<Self>,
+        path: &Arc<str>,
         format: Option<LineForm>,
-        workload: Option<&WorkloadView>,
+        workload: Option<&Arc<WorkloadView>>,
         held_until: Option<Instant>,
     ) -> Arc<LogForm> {
-        let of_none = WorkloadView::default();
+        let of_none = Arc::default();
         let view = workload.unwrap_or(&of_none);
-        let rules = view
-            .policies
-            .each_ref()
-            .map(|policy| self.multiline(policy));
-        let stream = |stream: Option<usize>| {
-            let rule = rules.get(stream.unwrap_or(0)).cloned().flatten();
-            self.stream_form(path, view, stream, rule)
-        };
+        let rules = view.policies.each_ref();
         let is_awaited = view.metadata == WorkloadMetadataState::Awaited;
         Arc::new(LogForm {
             format,
             encoding: self.options.encoding,
             event_bytes_max: usize::try_from(self.options.max_line_bytes.0).unwrap_or(usize::MAX),
-            streams: [stream(Some(0)), stream(Some(1))],
-            plain: stream(None),
+            multiline: rules.map(|policy| self.multiline(policy)),
+            stream: self.stream_maker(path, workload),
             held_until,
             lacks_metadata: workload.is_some() && is_awaited,
             is_excluded: view.is_excluded(),
@@ -158,19 +161,34 @@ impl FormMaker {
         }
     }
 
-    fn stream_form(
-        &self,
-        path: &str,
-        view: &WorkloadView,
-        stream: Option<usize>,
-        multiline: Option<Arc<MultilineRule>>,
-    ) -> StreamForm {
+    fn stream_maker(
+        self: &Arc<Self>,
+        path: &Arc<str>,
+        workload: Option<&Arc<WorkloadView>>,
+    ) -> StreamFormMaker {
+        let (maker, path) = (Arc::clone(self), Arc::clone(path));
+        match workload {
+            Some(view) if !self.asks_again => {
+                let view = Arc::clone(view);
+                Box::new(move |stream| maker.stream_form(&path, &view, stream))
+            }
+            None if !self.asks_again => {
+                Box::new(move |stream| maker.stream_form(&path, &WorkloadView::default(), stream))
+            }
+            _ => Box::new(move |stream| {
+                let asked = maker.desk.ask(&path, None, false);
+                let view = asked.map(|answer| answer.view).unwrap_or_default();
+                maker.stream_form(&path, &view, stream)
+            }),
+        }
+    }
+
+    fn stream_form(&self, path: &str, view: &WorkloadView, stream: Option<usize>) -> StreamForm {
         let policy = &view.policies[stream.unwrap_or(0)];
         let host = policy.host.as_ref().map(|host| host.as_bytes().into());
         StreamForm {
             class: Arc::new(class(view, stream, &self.options, path)),
             host: host.unwrap_or_else(|| self.host.clone()),
-            multiline,
             edits: EventEdits::of(policy).map(|edits| StreamEdits {
                 edits,
                 filtered: FilterReason::ALL.map(|reason| self.desk.filtered(reason)),

@@ -206,6 +206,17 @@ pub(super) struct TurnBounds {
     pub(super) room: bool,
 }
 
+/// News of a turn, for the finder.
+#[derive(Default)]
+pub(super) struct TurnNews {
+    /// Identity of the file that is read, once its head has grown.
+    pub(super) learnt: Option<FileIdentity>,
+    /// The generation that was left, and the bytes that were taken of it.
+    pub(super) left: Option<(InodeKey, u64)>,
+    /// Bytes that were read of the file, once it became shorter.
+    pub(super) shortened: Option<ShortenedFile>,
+}
+
 /// A log that is read.
 pub(super) struct TailedLog {
     pub(super) buffer: StreamBuffer<LogDecoder>,
@@ -218,18 +229,13 @@ pub(super) struct TailedLog {
     pub(super) is_watched: bool,
     /// True if it is among those that are read at every tick.
     pub(super) is_queued: bool,
-    /// Identity of the file that is read, once its head has grown.
-    pub(super) learnt: Option<FileIdentity>,
+    pub(super) news: Option<Box<TurnNews>>,
     budget: ReadBudget,
     row: Arc<LogRow>,
-    /// The generation that was left, and the bytes that were taken of it.
-    pub(super) left: Option<(InodeKey, u64)>,
     /// Bytes of its last file that were left unread when it was held for too long.
     pub(super) unread: u64,
     /// True once it was read, or could have been.
     had_turn: bool,
-    /// Bytes that were read of the file, once it became shorter.
-    pub(super) shortened: Option<ShortenedFile>,
     /// True until the finder has looked for a copy.
     is_cut: bool,
 }
@@ -237,13 +243,12 @@ pub(super) struct TailedLog {
 impl TailedLog {
     /// A log that begins with `generation`.
     pub(super) fn new(
-        path: &str,
+        path: Arc<str>,
         buffer: StreamBuffer<LogDecoder>,
         generation: Generation,
         counts: &FileCounts,
         now: Instant,
     ) -> Self {
-        let path: Arc<str> = path.into();
         let (stream, read) = (buffer.decoder.place.stream(), generation.read);
         Self {
             buffer,
@@ -253,12 +258,10 @@ impl TailedLog {
             last_growth: now,
             is_watched: false,
             is_queued: false,
-            learnt: None,
+            news: None,
             budget: ReadBudget::default(),
-            left: None,
             unread: 0,
             had_turn: false,
-            shortened: None,
             is_cut: false,
         }
     }
@@ -456,7 +459,7 @@ impl TailedLog {
         self.buffer.decoder.now = now.instant;
         writer.end_stream(&self.origin, &mut self.buffer, now);
         let left = self.generations.pop_front();
-        self.left = left.map(|left| (left.identity.key, left.read));
+        self.news.get_or_insert_default().left = left.map(|left| (left.identity.key, left.read));
         self.row.pop();
         counts.closed(1);
         counts.rotations.add(1);
@@ -498,7 +501,7 @@ impl TailedLog {
             generation.read = end;
             if generation.learn_head(false) {
                 decoder.place.identify(generation.identity);
-                self.learnt = Some(generation.identity);
+                self.news.get_or_insert_default().learnt = Some(generation.identity);
             }
         }
         if let Some((stream, state)) = decoder.position() {
@@ -559,7 +562,7 @@ impl TailedLog {
         decoder.place.length = generation.read;
         if generation.learn_head(is_first) {
             decoder.place.identify(generation.identity);
-            self.learnt = Some(generation.identity);
+            self.news.get_or_insert_default().learnt = Some(generation.identity);
         }
         counts.read_bytes.add(read as u64);
         writer.end_read(&self.origin, &mut self.buffer, read, false, now);
@@ -572,10 +575,11 @@ impl TailedLog {
         counts.truncated.add(1);
         tracing::info!(file = %path_of(&self.origin), "the file became shorter: read anew");
         self.is_cut = true;
-        self.shortened = self.generations.front().map(|one| ShortenedFile {
+        let shortened = self.generations.front().map(|one| ShortenedFile {
             identity: one.identity,
             read: one.read,
         });
+        self.news.get_or_insert_default().shortened = shortened;
         LogTurn::Shortened
     }
 
@@ -594,7 +598,7 @@ impl TailedLog {
         (file.read, file.known) = (0, 0);
         // Its head is learnt anew: it begins with other bytes.
         file.identity.head = FileHead::default();
-        self.learnt = Some(file.identity);
+        self.news.get_or_insert_default().learnt = Some(file.identity);
         let identity = file.identity;
         match copies.first() {
             Some(copy) => {
@@ -632,6 +636,12 @@ impl TailedLog {
         if let Some(generation) = self.generations.front_mut() {
             generation.read = self.buffer.decoder.place.taken();
         }
+    }
+
+    /// Gives back the memory that is needed only while something is read.
+    pub(super) fn rest(&mut self) {
+        self.buffer.decoder.rest();
+        self.buffer.rest();
     }
 
     /// Its row of the listing.

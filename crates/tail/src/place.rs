@@ -10,6 +10,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use inrush_transport::files::identity::FileIdentity;
 
@@ -29,7 +30,7 @@ pub(super) struct LogPlace {
     /// Number of the log among the streams of its source.
     stream: u64,
     /// Name under which the log was found.
-    path: Vec<u8>,
+    path: Arc<Path>,
     /// Generations that were read to their end, with their numbers, oldest first.
     before: Vec<(u16, GenerationPosition)>,
     /// Number of the generation that is read.
@@ -51,10 +52,10 @@ pub(super) struct LogPlace {
 
 impl LogPlace {
     /// The beginning of a log.
-    pub(super) fn new(stream: u64, path: &[u8], identity: FileIdentity) -> Self {
+    pub(super) fn new(stream: u64, path: &Path, identity: FileIdentity) -> Self {
         Self {
             stream,
-            path: path.to_vec(),
+            path: path.into(),
             before: Vec::new(),
             number: 0,
             identity,
@@ -74,12 +75,16 @@ impl LogPlace {
 
     /// The log has another name. Returns true if it had not before.
     pub(super) fn rename(&mut self, path: &Path) -> bool {
-        let path = path.as_os_str().as_bytes();
-        let is_new = self.path != path;
+        let is_new = *self.path != *path;
         if is_new {
-            self.path = path.to_vec();
+            self.path = path.into();
         }
         is_new
+    }
+
+    /// Name of the log.
+    pub(super) fn path(&self) -> &Arc<Path> {
+        &self.path
     }
 
     /// Number of the log among the streams of its source.
@@ -199,7 +204,7 @@ impl LogPlace {
             })
         });
         let position = LogPosition {
-            path: self.path.clone(),
+            path: self.path.as_os_str().as_bytes().to_vec(),
             generations,
             open,
             skips: self.skips,

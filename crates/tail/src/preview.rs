@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -114,14 +115,15 @@ impl LogPreview {
             Some((pod, container)) => Some(Arc::new(desk.pod_view(pod, "", container))),
             None => desk.ask(&log.path, None, false).map(|answer| answer.view),
         };
-        let maker = FormMaker::new(&options, desk);
-        let form = maker.form(&log.path, format.fixed(), view.as_deref(), None);
+        let maker = Arc::new(FormMaker::new(&options, desk).keeping());
+        let path: Arc<str> = log.path.as_str().into();
+        let form = maker.form(&path, format.fixed(), view.as_ref(), None);
         let counts: SharedCounts = Arc::new(FileCounts::default());
-        let place = LogPlace::new(1, log.path.as_bytes(), nobody());
+        let place = LogPlace::new(1, Path::new(&log.path), nobody());
         Ok(Self {
             decoder: LogDecoder::new(form, Arc::clone(&counts), place, b""),
             events: EventPreview::new(ingest_settings(info, &options)?),
-            origin: Origin::File(log.path.as_str().into()),
+            origin: Origin::File(path),
             lines: LineTrail {
                 form: format.fixed(),
                 joins_lines: options.multiline.is_some(),

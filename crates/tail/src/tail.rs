@@ -43,7 +43,7 @@ use slab::Slab;
 
 use super::counts::SharedCounts;
 use super::decoder::{LogDecoder, LogForm};
-use super::log::{Generation, ShortenedFile, TailedLog, TurnBounds};
+use super::log::{Generation, ShortenedFile, TailedLog, TurnBounds, TurnNews};
 use super::place::LogPlace;
 use super::turn::LogTurn;
 
@@ -114,7 +114,7 @@ impl ReaderHandle {
 /// A log that was found.
 pub(super) struct FoundLog {
     /// Its path, for people.
-    pub(super) path: String,
+    pub(super) path: Arc<str>,
     /// Form of its lines, and what its events have in common.
     pub(super) form: Arc<LogForm>,
     /// Place at which it begins.
@@ -167,7 +167,7 @@ pub(super) struct LogReader {
     /// Ends our own sleep.
     wake: Arc<WorkerWaker>,
     counts: SharedCounts,
-    logs: Slab<TailedLog>,
+    logs: Slab<Box<TailedLog>>,
     /// Places in `logs`, by stream.
     by_stream: HashMap<u64, usize>,
     /// Logs that are read at every tick.
@@ -338,8 +338,8 @@ impl LogReader {
         let stream = place.stream();
         let decoder = LogDecoder::new(form, Arc::clone(&self.counts), place, &first.mark());
         let buffer = StreamBuffer::new(decoder, self.quota.hold());
-        let log = TailedLog::new(&path, buffer, first, &self.counts, now);
-        let key = self.logs.insert(log);
+        let log = TailedLog::new(path, buffer, first, &self.counts, now);
+        let key = self.logs.insert(Box::new(log));
         self.by_stream.insert(stream, key);
         self.look_at(key);
     }
@@ -434,15 +434,16 @@ impl LogReader {
             room: self.room,
         };
         let turn = log.turn(&mut self.writer, &self.counts, bounds, now);
-        if let Some(identity) = log.learnt.take() {
+        let news = log.news.take().map_or_else(TurnNews::default, |news| *news);
+        if let Some(identity) = news.learnt {
             let report = TailReport::Learnt(identity);
             // Looked at with the next event of the finder: nobody waits for it.
             let _ = self.reports.send(report);
         }
-        if let Some((key, taken)) = log.left.take() {
+        if let Some((key, taken)) = news.left {
             let _ = self.reports.send(TailReport::Left(key, taken));
         }
-        if let Some(shortened) = log.shortened.take() {
+        if let Some(shortened) = news.shortened {
             let stream = log.buffer.decoder.place.stream();
             self.report(TailReport::Shortened(stream, shortened));
             return TurnEnd::Idle;
@@ -459,21 +460,7 @@ impl LogReader {
                 TurnEnd::Later
             }
             Ok(LogTurn::Waits) => TurnEnd::Later,
-            Ok(LogTurn::AtEnd) if log.due().is_some() || log.is_followed() => TurnEnd::Later,
-            Ok(LogTurn::AtEnd) if log.is_ending() => TurnEnd::At(now.instant + ENDING_LOOK),
-            Ok(LogTurn::AtEnd) if log.is_watched => TurnEnd::Idle,
-            Ok(LogTurn::AtEnd) => {
-                let idle = now.instant.saturating_duration_since(log.last_growth);
-                if idle < IDLE_AFTER {
-                    return TurnEnd::Later;
-                }
-                let stream = log.buffer.decoder.place.stream();
-                if let Some(newest) = log.newest() {
-                    let file = Arc::clone(&newest.file);
-                    self.report(TailReport::Watch(stream, file));
-                }
-                TurnEnd::Idle
-            }
+            Ok(LogTurn::AtEnd) => self.at_end(key, now.instant),
             Ok(LogTurn::HeldUntil(at)) => TurnEnd::At(at),
             Ok(LogTurn::Shortened) => TurnEnd::Idle,
             Ok(LogTurn::Ended) => TurnEnd::Ended,
@@ -484,9 +471,36 @@ impl LogReader {
         }
     }
 
+    /// All of a log is read. Says when it is looked at again.
+    fn at_end(&mut self, key: usize, now: Instant) -> TurnEnd {
+        let Some(log) = self.logs.get_mut(key) else {
+            return TurnEnd::Idle;
+        };
+        if log.due().is_some() || log.is_followed() {
+            return TurnEnd::Later;
+        }
+        if log.is_ending() {
+            return TurnEnd::At(now + ENDING_LOOK);
+        }
+        if log.is_watched {
+            log.rest();
+            return TurnEnd::Idle;
+        }
+        let idle = now.saturating_duration_since(log.last_growth);
+        if idle < IDLE_AFTER {
+            return TurnEnd::Later;
+        }
+        let stream = log.buffer.decoder.place.stream();
+        if let Some(newest) = log.newest() {
+            let file = Arc::clone(&newest.file);
+            self.report(TailReport::Watch(stream, file));
+        }
+        TurnEnd::Idle
+    }
+
     fn tell_failure(&self, key: usize, error: &io::Error) {
         self.counts.failed_files.add(1);
-        let path = self.logs.get(key).map_or("", TailedLog::path);
+        let path = self.logs.get(key).map_or("", |log| log.path());
         tracing::warn!(file = %path, %error, "the file cannot be read: tried again in a second");
     }
 
@@ -541,12 +555,11 @@ impl LogReader {
         if !self.quota.is_over() {
             return;
         }
-        let held = |(key, log): (usize, &TailedLog)| {
+        let held = self.logs.iter().filter_map(|(key, log)| {
             let account = log.buffer.account();
             (account.bytes() > 0).then(|| (account.since(), account.bytes(), key))
-        };
-        let held = self.logs.iter().filter_map(held).collect();
-        for key in self.quota.excess(held) {
+        });
+        for key in self.quota.excess(held.collect()) {
             if let Some(log) = self.logs.get_mut(key) {
                 log.relieve(&mut self.writer, now);
             }

@@ -126,6 +126,12 @@ impl<D: StreamDecoder> StreamBuffer<D> {
         self.note_held(new);
     }
 
+    /// Gives back the memory that is needed only while something comes.
+    pub fn rest(&mut self) {
+        self.carry.shrink_to_fit();
+        self.note_held(None);
+    }
+
     /// Takes note of how much is kept for the stream.
     pub fn note_held(&mut self, new: Option<Instant>) {
         let answers = self.decoder.buffered_bytes();

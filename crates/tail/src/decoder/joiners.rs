@@ -10,7 +10,7 @@ use inrush_codec::multiline::{LineFacts, MultilineJoiner};
 use inrush_event::{Record, Span};
 
 use super::taker::{EventTaker, TakenText};
-use super::{LogForm, StreamForm};
+use super::LogForm;
 
 /// Bytes of a scratch that is kept, at most.
 const KEPT_BYTES_MAX: usize = 4096;
@@ -39,8 +39,8 @@ pub(super) struct StreamJoiners {
     whole: LineJoiner,
 }
 
-fn line_joiner(form: &LogForm, of: &StreamForm) -> Option<MultilineJoiner> {
-    let rule = of.multiline.as_ref()?;
+fn line_joiner(form: &LogForm, stream: usize) -> Option<MultilineJoiner> {
+    let rule = form.multiline[stream].as_ref()?;
     Some(MultilineJoiner::new(Arc::clone(rule), form.event_bytes_max))
 }
 
@@ -92,8 +92,8 @@ impl LineJoiner {
 }
 
 impl StreamJoiners {
-    /// Idle ones.
-    pub(super) fn new(form: &LogForm, of: &StreamForm) -> Self {
+    /// Idle ones of a stream.
+    pub(super) fn new(form: &LogForm, stream: usize) -> Self {
         let bounds = JoinBounds {
             bytes_max: form.event_bytes_max,
             ..JoinBounds::default()
@@ -101,16 +101,16 @@ impl StreamJoiners {
         Self {
             pieces: PieceJoiner::new(bounds),
             whole: LineJoiner {
-                lines: line_joiner(form, of),
+                lines: line_joiner(form, stream),
                 scratch: Vec::new(),
             },
         }
     }
 
     /// Follows another form from the next line on: an event that is open by another rule ends.
-    pub(super) fn follow(&mut self, taker: &mut EventTaker<'_, '_>) {
+    pub(super) fn follow(&mut self, stream: usize, taker: &mut EventTaker<'_, '_>) {
         let known = self.whole.lines.as_ref().map(MultilineJoiner::rule);
-        let is_same = match (known, &taker.of.multiline) {
+        let is_same = match (known, &taker.form.multiline[stream]) {
             (Some(known), Some(wanted)) => known == wanted,
             (None, None) => true,
             _ => false,
@@ -121,7 +121,7 @@ impl StreamJoiners {
         if let Some(lines) = &mut self.whole.lines {
             lines.close(|event| taker.lines(&event));
         }
-        self.whole.lines = line_joiner(taker.form, taker.of);
+        self.whole.lines = line_joiner(taker.form, stream);
     }
 
     /// Takes a line that has no pieces.

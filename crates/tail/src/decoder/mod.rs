@@ -56,8 +56,11 @@ const FORM_BYTES: usize = 128 * 1024;
 /// Bytes of a converted line that are kept for the next one, at most.
 const KEPT_BYTES_MAX: usize = 4096;
 
-/// Form of the lines of a log, and what all its events have in common.
-#[derive(Debug)]
+/// Maker of what the events of a stream share; `None`: those of lines that have no stream.
+pub(super) type StreamFormMaker = Box<dyn Fn(Option<usize>) -> StreamForm + Send + Sync>;
+
+/// Form of the lines of a log, and what all its events have in common. An idle log has it too, so
+/// the forms of its streams are made once a line needs them.
 pub(super) struct LogForm {
     /// Form of its lines; `None`: its first line says.
     pub(super) format: Option<LineForm>,
@@ -65,10 +68,10 @@ pub(super) struct LogForm {
     pub(super) encoding: FileEncoding,
     /// Bytes of an event, at most.
     pub(super) event_bytes_max: usize,
-    /// Its lines that have no stream.
-    pub(super) plain: StreamForm,
-    /// Standard output and standard error.
-    pub(super) streams: [StreamForm; 2],
+    /// Rules by which lines are put together to events, by stream; `None`: a line is an event.
+    pub(super) multiline: [Option<Arc<MultilineRule>>; 2],
+    /// Maker of the forms of its streams.
+    pub(super) stream: StreamFormMaker,
     /// Time until which it waits for metadata, and is not read.
     pub(super) held_until: Option<Instant>,
     /// True if its events go without the metadata of their container.
@@ -86,8 +89,6 @@ pub(super) struct StreamForm {
     pub(super) class: Arc<ClassInfo>,
     /// Their host.
     pub(super) host: Box<[u8]>,
-    /// Rule by which lines are put together to events; `None`: a line is an event.
-    pub(super) multiline: Option<Arc<MultilineRule>>,
     /// Edits of their texts, if there are some.
     pub(super) edits: Option<StreamEdits>,
 }
@@ -125,6 +126,18 @@ impl FileFormat {
 /// Stream of the lines of a plain file.
 const PLAIN_STREAM: usize = LogStream::Stdout as usize;
 
+/// Forms of the streams that lines came of, and of lines without one.
+#[derive(Default)]
+struct MadeForms([Option<Box<StreamForm>>; 3]);
+
+impl MadeForms {
+    #[inline]
+    fn of(&mut self, form: &LogForm, stream: Option<usize>) -> &StreamForm {
+        let made = &mut self.0[stream.unwrap_or(2)];
+        made.get_or_insert_with(|| Box::new((form.stream)(stream)))
+    }
+}
+
 /// Decoder of one log.
 pub(super) struct LogDecoder {
     form: Arc<LogForm>,
@@ -137,7 +150,9 @@ pub(super) struct LogDecoder {
     splitter: Option<LineSplitter>,
     /// True if the last bytes were zero, and no line has begun behind them.
     in_hole: bool,
-    joiners: [StreamJoiners; 2],
+    /// `None` while nothing is open, and none were needed since the log was idle.
+    joiners: Option<Box<[StreamJoiners; 2]>>,
+    made: MadeForms,
     /// True if the joiners are to follow another form.
     is_changed: bool,
     /// Time of the present read.
@@ -201,11 +216,11 @@ impl<'a> TakenPiece<'a> {
 
 /// Taker of events of a stream, from the parts of a decoder that its joiners do not have.
 macro_rules! taker {
-    ($decoder:ident, $arena:expr, $of:expr, $frames:expr) => {
+    ($decoder:ident, $arena:expr, $stream:expr, $frames:expr) => {
         &mut EventTaker {
             arena: $arena,
             form: &$decoder.form,
-            of: $of,
+            of: $decoder.made.of(&$decoder.form, $stream),
             log: $decoder.place.stream(),
             counts: &$decoder.counts,
             cut_bytes: &mut $decoder.cut_bytes,
@@ -226,7 +241,8 @@ impl LogDecoder {
     ) -> Self {
         let mut decoder = Self {
             known_form: form.format,
-            joiners: [0, 1].map(|stream| StreamJoiners::new(&form, &form.streams[stream])),
+            joiners: None,
+            made: MadeForms::default(),
             form,
             counts,
             place,
@@ -249,7 +265,8 @@ impl LogDecoder {
 
     /// Time at which an open event has waited long enough.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.joiners.iter().filter_map(StreamJoiners::due).min()
+        let joiners = self.joiners.iter().flat_map(|joiners| &**joiners);
+        joiners.filter_map(StreamJoiners::due).min()
     }
 
     /// The next generation begins, of which `known` bytes were taken by an earlier process.
@@ -260,7 +277,8 @@ impl LogDecoder {
 
     /// Origins of open events, by stream.
     fn open_origins(&self) -> [Option<u64>; 2] {
-        [0, 1].map(|stream| self.joiners[stream].origin())
+        let joiners = self.joiners.as_ref();
+        [0, 1].map(|stream| joiners.and_then(|joiners| joiners[stream].origin()))
     }
 
     /// Forgets the unfinished line: its file became shorter.
@@ -282,6 +300,15 @@ impl LogDecoder {
         self.known_form = form.format.or(self.known_form);
         self.form = form;
         self.is_changed = true;
+    }
+
+    /// Gives back the memory that is needed only while something is read.
+    pub(super) fn rest(&mut self) {
+        self.made = MadeForms::default();
+        if self.open_origins() == [None, None] {
+            self.joiners = None;
+        }
+        (self.converted, self.edited) = (Vec::new(), Vec::new());
     }
 
     /// Form of the log now.
@@ -306,9 +333,11 @@ impl LogDecoder {
         if let Some(splitter) = &mut self.splitter {
             splitter.bound(line_bytes_max(splitter.encoding(), &self.form));
         }
-        for (stream, joiners) in self.joiners.iter_mut().enumerate() {
-            let of = stream_of(&self.form, self.known_form, stream);
-            joiners.follow(taker!(self, &[], of, frames));
+        self.made = MadeForms::default();
+        let joiners = self.joiners.iter_mut().flat_map(|joiners| &mut **joiners);
+        for (stream, joiners) in joiners.enumerate() {
+            let of = stream_of(self.known_form, stream);
+            joiners.follow(stream, taker!(self, &[], of, frames));
         }
     }
 
@@ -453,8 +482,9 @@ impl LogDecoder {
         if !self.place.takes(stream, taken.piece.origin) {
             return;
         }
-        let taker = taker!(self, arena, &self.form.streams[stream], frames);
-        self.joiners[stream].piece(taken.piece, (taken.text, taken.zone), self.now, taker);
+        let taker = taker!(self, arena, Some(stream), frames);
+        let joiners = joiners_of(&mut self.joiners, &self.form);
+        joiners[stream].piece(taken.piece, (taken.text, taken.zone), self.now, taker);
     }
 
     fn facts(&self, anomalies: Anomalies) -> LineFacts {
@@ -479,7 +509,7 @@ impl LogDecoder {
         }
         self.counts.malformed_lines.add(1);
         let mut facts = self.facts(anomalies.union(Anomalies::BAD_FRAME));
-        let taker = taker!(self, arena, &self.form.plain, frames);
+        let taker = taker!(self, arena, None, frames);
         let text = without_carriage_return(line.of(arena));
         let end = taker.bound(text, &mut facts.anomalies);
         let text = Span::new(line.start(), line.start() + end);
@@ -498,11 +528,12 @@ impl LogDecoder {
         if !self.place.takes(PLAIN_STREAM, facts.origin) {
             return;
         }
-        let taker = taker!(self, arena, &self.form.plain, frames);
+        let taker = taker!(self, arena, None, frames);
         let text = without_carriage_return(line.of(arena));
         let end = taker.bound(text, &mut facts.anomalies);
         let text = TakenText::Read(Span::new(line.start(), line.start() + end));
-        self.joiners[PLAIN_STREAM].line(text, &facts, self.now, taker);
+        let joiners = joiners_of(&mut self.joiners, &self.form);
+        joiners[PLAIN_STREAM].line(text, &facts, self.now, taker);
     }
 
     /// Takes a line of UTF-16, which only plain files have.
@@ -521,7 +552,7 @@ impl LogDecoder {
         self.converted.clear();
         let is_whole = encoding.push_text(line.of(arena), &mut self.converted);
         let text = without_carriage_return(&self.converted);
-        let taker = taker!(self, arena, &self.form.plain, frames);
+        let taker = taker!(self, arena, None, frames);
         let text = &text[..taker.bound(text, &mut facts.anomalies)];
         let text = match is_whole {
             true => TakenText::Made(PieceText::Raw(text)),
@@ -530,7 +561,8 @@ impl LogDecoder {
         if !is_whole {
             facts.anomalies.insert(Anomalies::NOT_UTF8);
         }
-        self.joiners[PLAIN_STREAM].line(text, &facts, self.now, taker);
+        let joiners = joiners_of(&mut self.joiners, &self.form);
+        joiners[PLAIN_STREAM].line(text, &facts, self.now, taker);
         if self.converted.capacity() > KEPT_BYTES_MAX {
             self.converted = Vec::new();
         }
@@ -538,8 +570,9 @@ impl LogDecoder {
 
     /// Hands open events on that end now.
     fn end_open(&mut self, why: OpenEnd, frames: &mut FrameIntake<'_>) {
-        for (stream, joiners) in self.joiners.iter_mut().enumerate() {
-            let of = stream_of(&self.form, self.known_form, stream);
+        let joiners = self.joiners.iter_mut().flat_map(|joiners| &mut **joiners);
+        for (stream, joiners) in joiners.enumerate() {
+            let of = stream_of(self.known_form, stream);
             joiners.end(why, self.now, taker!(self, &[], of, frames));
         }
     }
@@ -550,12 +583,16 @@ fn zeros_of(text: &[u8]) -> usize {
     text.iter().take_while(|byte| **byte == 0).count()
 }
 
-/// Form of the events of a stream.
-fn stream_of(form: &LogForm, known: Option<LineForm>, stream: usize) -> &StreamForm {
-    match known {
-        Some(LineForm::Container(_)) => &form.streams[stream],
-        _ => &form.plain,
-    }
+/// Stream of the events of a joiner; `None` where lines have none.
+fn stream_of(known: Option<LineForm>, stream: usize) -> Option<usize> {
+    matches!(known, Some(LineForm::Container(_))).then_some(stream)
+}
+
+fn joiners_of<'j>(
+    joiners: &'j mut Option<Box<[StreamJoiners; 2]>>,
+    form: &LogForm,
+) -> &'j mut [StreamJoiners; 2] {
+    joiners.get_or_insert_with(|| Box::new([0, 1].map(|stream| StreamJoiners::new(form, stream))))
 }
 
 /// Bytes of a line that are kept, at most.
@@ -644,7 +681,8 @@ impl StreamDecoder for LogDecoder {
     }
 
     fn buffered_bytes(&self) -> usize {
-        let open: usize = self.joiners.iter().map(StreamJoiners::memory_bytes).sum();
+        let joiners = self.joiners.iter().flat_map(|joiners| &**joiners);
+        let open: usize = joiners.map(StreamJoiners::memory_bytes).sum();
         open + self.converted.capacity() + self.edited.capacity()
     }
 }

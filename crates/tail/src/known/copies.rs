@@ -35,7 +35,7 @@ impl KnownFiles {
         bases_of(name_of(path))
             .map(|base| path.with_file_name(OsStr::from_bytes(&base)))
             .find_map(|base| {
-                let stream = self.by_path.get(&base)?;
+                let stream = self.by_path.get(base.as_path())?;
                 let newest = self.logs.get(stream)?.files.last()?;
                 let newest = self.by_inode.get(newest)?;
                 let is_younger = newest.identity.birth_ns.is_none_or(|born| born < new.born);

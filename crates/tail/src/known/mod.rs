@@ -24,7 +24,6 @@ mod resume;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -72,7 +71,7 @@ pub(super) struct KnownFile {
 /// A log that is read.
 pub(super) struct KnownLog {
     /// Its name, which the newest generation has.
-    pub(super) path: PathBuf,
+    pub(super) path: Arc<Path>,
     /// Other names of that file which match, such as links.
     pub(super) others: Vec<PathBuf>,
     pub(super) form: Arc<LogForm>,
@@ -90,7 +89,7 @@ pub(super) struct KnownLog {
 
 /// Files and logs of one source.
 pub(super) struct KnownFiles {
-    pub(super) maker: FormMaker,
+    pub(super) maker: Arc<FormMaker>,
     pub(super) board: Arc<WorkloadBoard>,
     globs: Option<GlobSet>,
     pub(super) roots: Arc<AllowedRoots>,
@@ -101,8 +100,8 @@ pub(super) struct KnownFiles {
     older_than: Option<Duration>,
     packed: PackedFiles,
     pub(super) by_inode: HashMap<InodeKey, KnownFile>,
-    pub(super) by_path: HashMap<PathBuf, u64>,
-    pub(super) logs: HashMap<u64, KnownLog>,
+    pub(super) by_path: HashMap<Arc<Path>, u64>,
+    pub(super) logs: HashMap<u64, Box<KnownLog>>,
     next_stream: u64,
     /// Orders that are to be sent.
     pub(super) orders: Vec<TailOrder>,
@@ -148,7 +147,7 @@ impl KnownFiles {
             later: LaterNames::new(options.poll_interval.0),
             closed: ClosedFiles::new(options.poll_interval.0),
             packed: PackedFiles::new(options.compressed),
-            maker,
+            maker: Arc::new(maker),
             board,
             roots,
             counts,
@@ -195,7 +194,7 @@ impl KnownFiles {
         maker: FormMaker,
         roots: Arc<AllowedRoots>,
     ) -> Vec<u64> {
-        self.maker = maker;
+        self.maker = Arc::new(maker);
         let options = self.maker.options();
         self.older_than = options.older_than.map(|age| age.0);
         self.packed.follow(options.compressed);
@@ -220,9 +219,9 @@ impl KnownFiles {
                 gone.push(*stream);
                 continue;
             }
-            let name = log.path.to_string_lossy();
+            let name: Arc<str> = log.path.to_string_lossy().into();
             log.workload = desk.ask(&name, log.workload.as_ref(), true);
-            let view = log.workload.as_ref().map(|answer| &*answer.view);
+            let view = log.workload.as_ref().map(|answer| &answer.view);
             if view.is_none_or(|one| one.metadata != WorkloadMetadataState::Awaited) {
                 log.held_until = None;
             }
@@ -233,6 +232,7 @@ impl KnownFiles {
                 Some(view) => self.board.show(*stream, view),
                 None => self.board.remove(*stream),
             }
+            log.workload = log.workload.take().filter(|_| desk.is_live());
         }
         gone
     }
@@ -413,11 +413,11 @@ impl KnownFiles {
         if log.files.last() != Some(&key) || is_generation_of(&log.path, path) {
             return;
         }
-        let is_same = log.path == path;
+        let is_same = *log.path == *path;
         if !is_same && leads_to(&log.path, key) {
             if !log.others.iter().any(|other| other == path) {
                 log.others.push(path.to_owned());
-                self.by_path.insert(path.to_owned(), stream);
+                self.by_path.insert(path.into(), stream);
             }
             return;
         }
@@ -426,11 +426,11 @@ impl KnownFiles {
         }
         log.is_gone = false;
         log.others.retain(|other| other != path);
-        let before = std::mem::replace(&mut log.path, path.to_owned());
+        let before = std::mem::replace(&mut log.path, path.into());
         if !is_same && self.by_path.get(&before) == Some(&stream) {
             self.by_path.remove(&before);
         }
-        self.by_path.insert(path.to_owned(), stream);
+        self.by_path.insert(Arc::clone(&log.path), stream);
         let named = TailOrder::Named(stream, path.to_owned());
         self.orders.push(named);
     }
@@ -485,7 +485,7 @@ impl KnownFiles {
             (None, _) => (self.new_stream(), 0),
         };
         self.closed.remove(path, new.identity.key);
-        let mut place = LogPlace::new(stream, path.as_os_str().as_bytes(), new.identity);
+        let mut place = LogPlace::new(stream, path, new.identity);
         place.resume(from, from, [None, None]);
         place.skips = ended.is_none() && is_within_line(&new.file, from);
         self.send(path, new, place, (from, from));
@@ -511,35 +511,39 @@ impl KnownFiles {
         place: LogPlace,
         (read, known): (u64, u64),
     ) {
-        let (name, stream) = (path.to_string_lossy(), place.stream());
+        let name: Arc<str> = path.to_string_lossy().into();
+        let stream = place.stream();
         let format = self.format_of(path, &new);
         let desk = self.maker.desk();
         let workload = desk.ask(&name, None, false);
-        let view = workload.as_ref().map(|answer| &*answer.view);
+        let view = workload.as_ref().map(|answer| &answer.view);
         let is_awaited = view.is_some_and(|one| one.metadata == WorkloadMetadataState::Awaited);
         let held_until = is_awaited.then(|| instant_now() + desk.wait);
         let form = self.maker.form(&name, format, view, held_until);
-        if let Some(view) = view.filter(|_| desk.is_live()) {
+        let is_live = desk.is_live();
+        if let Some(view) = view.filter(|_| is_live) {
             self.board.show(stream, view);
         }
         let key = new.identity.key;
+        let path = Arc::clone(place.path());
         let log = KnownLog {
-            path: path.to_owned(),
+            path: Arc::clone(&path),
             others: Vec::new(),
-            is_chained: form.is_chained(&name) && !is_packed_path(path),
+            is_chained: form.is_chained(&name) && !is_packed_path(&path),
             is_gone: false,
             form: Arc::clone(&form),
             files: vec![key],
-            workload,
+            // Else it is asked again.
+            workload: workload.filter(|_| is_live),
             held_until,
         };
-        self.logs.insert(stream, log);
-        self.by_path.insert(path.to_owned(), stream);
+        self.logs.insert(stream, Box::new(log));
+        self.by_path.insert(path, stream);
         self.know(stream, new.identity);
         self.counts.opened();
         let first = self.generation(new, read, known);
         self.orders.push(TailOrder::Open(Box::new(FoundLog {
-            path: name.into_owned(),
+            path: name,
             form,
             place,
             first,
@@ -624,7 +628,7 @@ impl KnownFiles {
         let before = self.by_path.get(path).copied();
         let stream = self.begin(path, new);
         match before {
-            Some(before) => drop(self.by_path.insert(path.to_owned(), before)),
+            Some(before) => drop(self.by_path.insert(path.into(), before)),
             // What comes under that name is of the same log.
             None if self.logs.get(&stream).is_some_and(|log| log.is_chained) => {}
             None => drop(self.by_path.remove(path)),
@@ -688,7 +692,7 @@ impl KnownFiles {
         };
         self.board.remove(ended.stream);
         self.packed_ended(ended.stream, ended.is_deleted);
-        for path in log.others.iter().chain([&log.path]) {
+        for path in log.others.iter().map(PathBuf::as_path).chain([&*log.path]) {
             if self.by_path.get(path) == Some(&ended.stream) {
                 self.by_path.remove(path);
             }
@@ -724,7 +728,7 @@ impl KnownFiles {
             if is_wanted {
                 self.closed.insert(ClosedFile {
                     key: *key,
-                    path: log.path.clone(),
+                    path: log.path.to_path_buf(),
                     unread: if number == last { ended.unread } else { 0 },
                 });
             }

@@ -17,7 +17,7 @@ impl KnownFiles {
             let Some(before) = &log.workload else {
                 continue;
             };
-            let name = log.path.to_string_lossy();
+            let name: Arc<str> = log.path.to_string_lossy().into();
             let Some(now) = self.maker.desk().ask(&name, Some(before), false) else {
                 continue;
             };
@@ -63,7 +63,7 @@ impl KnownFiles {
                     metadata: WorkloadMetadataState::Missing,
                     ..WorkloadView::clone(&workload.view)
                 };
-                self.board.show(*stream, &missing);
+                self.board.show(*stream, &Arc::new(missing));
             }
         }
     }

@@ -324,7 +324,7 @@ impl KnownFiles {
                 continue;
             }
             let (stream, identity) = (self.new_stream(), new.identity);
-            let place = LogPlace::new(stream, path.as_os_str().as_bytes(), identity);
+            let place = LogPlace::new(stream, &path, identity);
             self.send(&path, new, place, (0, 0));
             self.packed.reading.insert(stream, (path, identity));
         }

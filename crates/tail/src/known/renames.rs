@@ -84,9 +84,9 @@ impl KnownFiles {
         if let Some(log) = self.logs.get_mut(&stream)
             && log.is_gone
             && log.files.last() == Some(&key)
-            && log.path != name
+            && *log.path != *name
         {
-            log.path = name.to_owned();
+            log.path = name.into();
             let was = TailOrder::NameWas(stream, name.to_owned());
             self.orders.push(was);
         }
@@ -137,7 +137,7 @@ impl KnownFiles {
             // The notice is of a file before.
             return;
         }
-        if log.path != path {
+        if *log.path != *path {
             log.others.retain(|other| other != path);
             self.by_path.remove(path);
             return;
@@ -147,7 +147,7 @@ impl KnownFiles {
             Some(log.others.swap_remove(at))
         });
         if let Some(other) = other {
-            log.path.clone_from(&other);
+            log.path = other.as_path().into();
             self.by_path.remove(path);
             return self.orders.push(TailOrder::Named(stream, other));
         }

@@ -95,7 +95,7 @@ impl KnownFiles {
         let last = position.generations.len().saturating_sub(1);
         self.go_on(stream, path, position, vec![(last as u8, new)]);
         match before {
-            Some(before) => drop(self.by_path.insert(path.to_owned(), before)),
+            Some(before) => drop(self.by_path.insert(path.into(), before)),
             None => drop(self.by_path.remove(path)),
         }
         self.name_gone(stream);
@@ -237,7 +237,7 @@ impl KnownFiles {
             true => from,
             false => from.min(first.length),
         };
-        let mut place = LogPlace::new(stream, path.as_os_str().as_bytes(), first.identity);
+        let mut place = LogPlace::new(stream, path, first.identity);
         place.resume(from, known(number), resumed);
         // Before that place, the line that is too long is met anew.
         let is_last = usize::from(number) == last;
@@ -259,18 +259,18 @@ impl KnownFiles {
     fn settle_name(&mut self, stream: u64, path: &Path, newest: FileIdentity) {
         let now = self.open_if_there(path).map(|now| now.identity.key);
         if now == Some(newest.key) {
-            self.by_path.insert(path.to_owned(), stream);
+            self.by_path.insert(path.into(), stream);
             return;
         }
         match now.and_then(|key| self.by_inode.get(&key)) {
             // The file is another log's, which was resumed too.
             Some(other) => {
                 let other = other.stream;
-                self.by_path.insert(path.to_owned(), other);
+                self.by_path.insert(path.into(), other);
                 self.name_gone(stream);
             }
             None => {
-                self.by_path.insert(path.to_owned(), stream);
+                self.by_path.insert(path.into(), stream);
                 match now {
                     Some(_) => self.found(path),
                     None => self.vanished(path),

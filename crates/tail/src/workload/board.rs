@@ -1,31 +1,32 @@
 //! Workloads of a source, as the page shows them.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use inrush_kubernetes::WorkloadView;
 
 use super::state::WorkloadState;
-use super::view::state;
+use super::view::{problems, state};
 
 /// Logs that are remembered: a node has 500 pods at most, and a log for each run of a container.
 const ROWS_MAX: usize = 10_000;
 
-/// Board of the workloads of one source, by the number of the log.
+/// Board of the workloads of one source, by the number of the log. What the page shows of them is
+/// made when it asks: the logs have the rest anyway.
 #[derive(Default)]
-pub(in super::super) struct WorkloadBoard(Mutex<BTreeMap<u64, WorkloadState>>);
+pub(in super::super) struct WorkloadBoard(Mutex<BTreeMap<u64, Arc<WorkloadView>>>);
 
 impl WorkloadBoard {
-    fn rows(&self) -> MutexGuard<'_, BTreeMap<u64, WorkloadState>> {
+    fn rows(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<WorkloadView>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows what is known of a log's container now.
-    pub(in super::super) fn show(&self, stream: u64, view: &WorkloadView) {
-        let state = state(view);
-        if let Some(problem) = state.problems.first() {
+    pub(in super::super) fn show(&self, stream: u64, view: &Arc<WorkloadView>) {
+        let problems = problems(view);
+        if let Some(problem) = problems.first() {
             let [namespace, pod, _, container] = &view.names;
-            let problems = state.problems.len();
+            let problems = problems.len();
             tracing::warn!(
                 namespace,
                 pod,
@@ -36,7 +37,7 @@ impl WorkloadBoard {
         }
         let mut rows = self.rows();
         if rows.len() < ROWS_MAX || rows.contains_key(&stream) {
-            rows.insert(stream, state);
+            rows.insert(stream, Arc::clone(view));
         }
     }
 
@@ -49,10 +50,10 @@ impl WorkloadBoard {
     pub(in super::super) fn list(&self) -> Vec<WorkloadState> {
         let rows = self.rows();
         let mut all: BTreeMap<_, WorkloadState> = BTreeMap::new();
-        for row in rows.values() {
+        for row in rows.values().map(|view| state(view)) {
             // Of two logs of a container the newer one was looked at last.
             let key = [&row.namespace, &row.pod, &row.uid, &row.container].map(String::clone);
-            all.insert(key, row.clone());
+            all.insert(key, row);
         }
         all.into_values().collect()
     }
@@ -77,10 +78,13 @@ mod tests {
         let view = WorkloadView {
             names: ["shop", "a", "u", "web"].map(str::to_owned),
             workload: "Deployment shop".to_owned(),
-            policies: streams.map(|stream| resolve_labels(&labels, "web", stream, &settings)),
+            policies: Arc::new(
+                streams.map(|stream| resolve_labels(&labels, "web", stream, &settings)),
+            ),
             ..WorkloadView::default()
         };
         let board = WorkloadBoard::default();
+        let view = Arc::new(view);
         board.show(1, &view);
         board.show(2, &view);
         let rows = board.list();

@@ -59,14 +59,7 @@ pub(in super::super) fn class(
 /// State of a container, for the page.
 pub(super) fn state(view: &WorkloadView) -> WorkloadState {
     let [namespace, pod, uid, container] = view.names.clone();
-    let mut problems: Vec<String> = Vec::new();
-    for problem in view.policies.iter().flat_map(|policy| &policy.problems) {
-        let problem = problem.to_string();
-        if !problems.contains(&problem) {
-            problems.push(problem);
-        }
-    }
-    let streams = STREAMS.iter().zip(&view.policies);
+    let streams = STREAMS.iter().zip(&*view.policies);
     WorkloadState {
         namespace,
         workload: view.workload.clone(),
@@ -77,8 +70,20 @@ pub(super) fn state(view: &WorkloadView) -> WorkloadState {
         streams: streams
             .map(|(stream, policy)| stream_state(stream, policy))
             .collect(),
-        problems,
+        problems: problems(view),
     }
+}
+
+/// Annotations that are ignored, and why.
+pub(super) fn problems(view: &WorkloadView) -> Vec<String> {
+    let mut problems: Vec<String> = Vec::new();
+    for problem in view.policies.iter().flat_map(|policy| &policy.problems) {
+        let problem = problem.to_string();
+        if !problems.contains(&problem) {
+            problems.push(problem);
+        }
+    }
+    problems
 }
 
 /// Names that the owner gives, whatever packs find.
