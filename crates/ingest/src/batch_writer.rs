@@ -573,6 +573,16 @@ impl BatchWriter {
         }
     }
 
+    /// Hands the batch on at once if anything waits in it. Returns true if so.
+    pub fn flush_if_any(&mut self, now: Now) -> bool {
+        self.ripen(now);
+        let waits = self.waits();
+        if waits {
+            self.flush(now);
+        }
+        waits
+    }
+
     /// Time at which the open batch has to be handed on or the next group of parts has waited long
     /// enough, or positions of streams have, the earliest one. `None` if there is none.
     pub fn due(&self) -> Option<Instant> {

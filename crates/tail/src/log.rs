@@ -288,6 +288,12 @@ impl TailedLog {
         }
     }
 
+    /// True if nothing of it was ever read.
+    pub(super) fn is_untouched(&self) -> bool {
+        let front = self.generations.front();
+        !self.is_followed() && front.is_some_and(|one| one.read == 0)
+    }
+
     /// Files that it holds open.
     pub(super) fn open_files(&self) -> usize {
         self.generations.len()

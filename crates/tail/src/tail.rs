@@ -7,6 +7,13 @@
 //!   closed in time all the same.
 //! * The position of a log goes into the batch that has its events.
 //!
+//! # From a new file to its first event
+//! The kernel's notice wakes the finder, which opens the file and wakes this reader. A file that is
+//! still empty is looked at again after [`FIRST_LOOK`], then at every tick of 40 ms. What is read
+//! goes to the queue at once, or with the next tick if this one had its batch. The queue writes it
+//! within 50 ms. A destination adds its own wait: `batch.timeout`, 45 ms for HEC. That makes 140 ms
+//! at most on an idle disk, and `metadata_wait` where a pod is not known yet.
+//!
 //! # States of a log
 //! Held: its container's metadata is awaited, or its rate is used up; nothing is read. Busy: it is
 //! read at every tick. Idle: nothing was added for [`IDLE_AFTER`], and the finder says when
@@ -49,6 +56,13 @@ use super::turn::LogTurn;
 
 /// Time without growth after which a log is watched in place of being read at every tick.
 const IDLE_AFTER: Duration = Duration::from_secs(2);
+
+/// A new file that was found empty is looked at again after this, then each time after as long
+/// again, until it is read at every tick: its first line is often written right behind its name.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+
+/// Time for which that goes on.
+const FIRST_LOOKS: Duration = Duration::from_millis(40);
 
 /// A file that cannot be read is tried again after this.
 const RETRY: Duration = Duration::from_secs(1);
@@ -178,6 +192,8 @@ pub(super) struct LogReader {
     hold: Duration,
     pressure: SaturationMonitor,
     trickle: CoalescingMeter,
+    /// The next tick at which a trickle is handed on.
+    tick: Instant,
     worker: usize,
     stopping: bool,
 }
@@ -216,6 +232,7 @@ impl LogReader {
             hold: Duration::MAX,
             pressure: SaturationMonitor::new(),
             trickle: CoalescingMeter::new(instant_now()),
+            tick: instant_now(),
             stopping: false,
         }
     }
@@ -235,8 +252,13 @@ impl LogReader {
         self.obey(now);
         self.look_for_room();
         let more = self.read_round(now);
-        self.writer.pace(self.trickle.holds(now.instant));
-        self.writer.flush_if_due(now);
+        let trickles = self.trickle.holds(now.instant);
+        self.writer.pace(trickles);
+        // What has gathered in the files until a tick waits for no other one.
+        match trickles && self.tick <= now.instant && self.writer.flush_if_any(now) {
+            true => self.tick = tick_after(now.instant, self.worker),
+            false => self.writer.flush_if_due(now),
+        }
         self.relieve(now);
         let helps = self.writer.help(now);
         self.judge(now);
@@ -487,6 +509,9 @@ impl LogReader {
             return TurnEnd::Idle;
         }
         let idle = now.saturating_duration_since(log.last_growth);
+        if idle < FIRST_LOOKS && log.is_untouched() {
+            return TurnEnd::At(now + idle.max(FIRST_LOOK));
+        }
         if idle < IDLE_AFTER {
             return TurnEnd::Later;
         }
