@@ -35,6 +35,9 @@ pub struct FilterLayout {
     pub groups: Vec<Vec<(u64, u32)>>,
 }
 
+/// Stretches that are looked at in one step.
+const STEP: usize = 8;
+
 /// The number of a stretch, from its bytes in the low part of a word.
 fn hash(eight: u64) -> u64 {
     const LOW: u64 = (1 << (8 * GRAM_BYTES)) - 1;
@@ -49,12 +52,25 @@ fn each_gram(padded: &[u8], mut each: impl FnMut(u64)) {
     if text < GRAM_BYTES {
         return;
     }
-    let windows = padded[..text - GRAM_BYTES + 8].windows(8);
-    for window in windows {
-        let mut eight = [0; 8];
-        eight.copy_from_slice(window);
-        each(hash(u64::from_le_bytes(eight)));
+    let mut rest = &padded[..text - GRAM_BYTES + 8];
+    // Of a length that the compiler knows: no look at an end, and no loop.
+    while let Some(bytes) = rest.first_chunk::<{ STEP + 7 }>() {
+        for at in 0..STEP {
+            each(hash(word_at(bytes, at)));
+        }
+        rest = &rest[STEP..];
     }
+    for window in rest.windows(8) {
+        each(hash(word_at(window, 0)));
+    }
+}
+
+/// The eight bytes at `at`, the first one in the low part of the word.
+#[inline(always)]
+fn word_at(bytes: &[u8], at: usize) -> u64 {
+    let mut eight = [0; 8];
+    eight.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(eight)
 }
 
 /// Fills the filter of one block.
@@ -183,6 +199,18 @@ mod tests {
         let len = builder.finish(&mut out);
         assert_eq!(len as usize, out.len());
         out
+    }
+
+    proptest! {
+        #[test]
+        fn every_stretch_is_seen_in_its_order(text in prop::collection::vec(any::<u8>(), 0..60)) {
+            let padded = [&text[..], &[0; 8]].concat();
+            let mut found = Vec::new();
+            each_gram(&padded, |gram| found.push(gram));
+            let starts = 0..(text.len() + 1).saturating_sub(GRAM_BYTES);
+            let grams = starts.map(|at| hash(word_at(&padded, at)));
+            prop_assert_eq!(found, grams.collect::<Vec<_>>());
+        }
     }
 
     #[test]
