@@ -265,6 +265,7 @@ fn a_copy_is_not_read_again_and_what_is_truncated_is() {
     let mut source = TestSource::start(r#"{"include": ["{dir}/*.log*"], "host": "h"}"#);
     source.append("a.log", "1\n2\n");
     assert_eq!(source.texts(2), ["1", "2"]);
+    source.tick();
     fs::copy(source.path("a.log"), source.path("a.log.1")).unwrap();
     let file = File::options()
         .write(true)
