@@ -9,10 +9,6 @@ use crate::{crates, finding, none, root};
 /// Lines of code of a room, without tests, comments and blank lines.
 const ROOM_LINES_MAX: usize = 10_000;
 
-/// Rooms that have more, and how many they have: to be lowered with each line that leaves. `source`
-/// has four folders more since issue 29; its reader of rotated logs becomes a room below it.
-const LARGER: &[(&str, usize)] = &[("source", 11_656)];
-
 /// The order of a room's modules, and the imports that still lead upward.
 #[derive(Default)]
 struct Order {
@@ -112,12 +108,10 @@ fn no_room_has_too_much_code() {
     let mut findings = Vec::new();
     for name in crates() {
         let lines: usize = of_crate(&name).iter().map(|file| file.count()).sum();
-        let known = LARGER.iter().find(|(known, _)| *known == name);
-        let most = known.map_or(ROOM_LINES_MAX, |(_, lines)| *lines);
-        if lines > most {
-            findings.push(format!("{name} has {lines} lines of code, at most {most}"));
-        } else if known.is_some() && lines < most {
-            findings.push(format!("{name} has {lines} lines of code: lower its bound"));
+        if lines > ROOM_LINES_MAX {
+            findings.push(format!(
+                "{name} has {lines} lines of code, at most {ROOM_LINES_MAX}"
+            ));
         }
     }
     none(&findings);

@@ -280,6 +280,7 @@ fn a_log_that_was_cut_goes_on_after_a_restart() {
     source.texts(2);
     for number in 2..4 {
         let copy = format!("a.log.{number}");
+        source.tick();
         fs::copy(source.path("a.log"), source.path(&copy)).unwrap();
         let file = File::options()
             .write(true)

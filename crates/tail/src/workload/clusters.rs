@@ -133,8 +133,8 @@ pub(in super::super) struct SourceDesk {
 }
 
 impl SourceDesk {
-    /// Desk for these options, whose watch is started unless it is among `clusters`. Each change of metadata
-    /// calls `wake` from then on. `host`: the name of this host.
+    /// Desk for these options, whose watch is started unless it is among `clusters`. Each change of
+    /// metadata calls `wake` from then on. `host`: the name of this host.
     ///
     /// # Errors
     /// In words: there is no access to the cluster.
