@@ -349,11 +349,16 @@ impl Log {
         admitted?;
         let now = instant_now();
         let since = arrival.since(now);
+        let batch = Arc::clone(&arrival.batch);
         let position = self.take_in(&mut state, arrival, urgent, now, accept);
         // In memory, or with no destination that has room for it.
         let answered = urgent && position < state.durable_end();
         let wake_writer = state.must_wake_writer(position, urgent, since, now);
         let later = match &mut state.disk {
+            Some(disk) if disk.holds(position, &batch) => {
+                disk.has_held = true;
+                true
+            }
             Some(disk) if !urgent && !gathered.is_zero() && disk.will_announce() => {
                 disk.unannounced = true;
                 true
@@ -693,6 +698,7 @@ impl Log {
                 Some(TakeResult::Delivery(delivery)) => return FeedNext::Batch(delivery),
                 Some(TakeResult::Gone) => return FeedNext::Closed,
                 Some(TakeResult::NothingUntil(due)) => due,
+                Some(TakeResult::Held(due)) => Some(due.unwrap_or(deadline)),
                 Some(TakeResult::Busy | TakeResult::Read(_)) => Some(deadline),
             };
             let mut state = self.lock();

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use inrush_event::Timestamp;
+use inrush_event::{Batch, Timestamp};
 
 use crate::gathering::{CommitGathering, LINGER};
 use crate::segments::Segments;
@@ -54,6 +54,8 @@ pub(crate) struct OnDisk {
     pub(crate) paced_at: Option<Instant>,
     /// True if destinations are to be told of batches with the next round.
     pub(crate) unannounced: bool,
+    /// True if destinations may wait for a batch to be durable.
+    pub(crate) has_held: bool,
     /// Time at which a failed round may be tried again.
     pub(crate) retry_at: Option<Instant>,
     /// Bytes that the log may take, as far as the disk had room when last looked at.
@@ -78,6 +80,7 @@ impl OnDisk {
             wakes_at: None,
             paced_at: None,
             unannounced: false,
+            has_held: false,
             retry_at: None,
             room_bytes: u64::MAX,
         }
@@ -106,6 +109,13 @@ impl OnDisk {
         let lately = |at| now.saturating_duration_since(at) < UNKEPT;
         let none_waits = self.unkept_end <= self.durable_end;
         none_waits && !self.unkept_at.is_some_and(lately) && self.gathering.is_quick()
+    }
+
+    /// True if a batch is handed out only once it is durable: it carries positions, so a crash
+    /// before would have its events read again. While nothing can be written, nothing is held.
+    pub(crate) fn holds(&self, position: u64, batch: &Batch) -> bool {
+        let carries = batch.shared_positions().is_some();
+        carries && position >= self.durable_end && self.stall.is_none()
     }
 
     /// True if destinations may hear of a batch with the next round: the writer rests, and begins

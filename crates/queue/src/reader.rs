@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use inrush_event::{Batch, BatchPool};
+use inrush_event::{Batch, BatchOrigin, BatchPool, Delivery};
 
 use crate::format::{
     FrameHeader, LogId, RefusalNote, SEGMENT_HEADER_BYTES, SourceCache, decode_note, decode_parts,
@@ -21,6 +21,23 @@ pub(crate) struct OldBatch {
     /// Epoch of the process that accepted it.
     pub(crate) epoch: u32,
     pub(crate) batch: Arc<Batch>,
+}
+
+impl OldBatch {
+    /// A delivery of some of its events, from the log with this public name.
+    pub(crate) fn delivery(self, log: u64, events: Range<u32>) -> Delivery {
+        let origin = BatchOrigin {
+            log,
+            epoch: self.epoch,
+            first_event: self.first_event,
+        };
+        Delivery {
+            position: self.position,
+            batch: self.batch,
+            events,
+            origin,
+        }
+    }
 }
 
 /// Result of a read in the reader's segment.

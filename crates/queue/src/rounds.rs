@@ -194,14 +194,14 @@ impl Log {
                 stalled_by(disk, &error, now);
             }
             self.skip_needless(now);
-            self.room.notify_all();
+            self.wake_after_stall();
             return None;
         }
         if let Err(error) = self.sync_found_segments() {
             if let Some(disk) = &mut self.lock().disk {
                 stalled_by(disk, &error, now);
             }
-            self.room.notify_all();
+            self.wake_after_stall();
             return None;
         }
         let space = self.space();
@@ -229,7 +229,7 @@ impl Log {
             stalled(disk, what, true, now);
             drop(state);
             self.skip_needless(now);
-            self.room.notify_all();
+            self.wake_after_stall();
             return None;
         }
         let writer = disk.writer.take()?;
@@ -397,9 +397,24 @@ impl Log {
         Ok(())
     }
 
+    /// Nothing is written at the moment: what waits for that goes on.
+    fn wake_after_stall(&self) {
+        self.room.notify_all();
+        self.wake_held();
+    }
+
+    /// Tells destinations that what they may wait for is durable, or is held no longer.
+    fn wake_held(&self) {
+        let held = |disk: &mut OnDisk| std::mem::take(&mut disk.has_held);
+        if self.lock().disk.as_mut().is_some_and(held) {
+            self.arrival.notify_all();
+        }
+    }
+
     fn after_progress(&self, progress: bool) {
         if progress {
             self.room.notify_all();
+            self.wake_held();
             self.wake_waiters();
         }
     }

@@ -19,8 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use inrush_event::{
-    Batch, BatchOrigin, Delivery, DestinationCounters, DestinationQueue, Fate, Ledger, Timestamp,
-    limits,
+    Batch, Delivery, DestinationCounters, DestinationQueue, Fate, Ledger, Timestamp, limits,
 };
 
 use crate::arrival::IncomingBatch;
@@ -130,6 +129,8 @@ pub(crate) enum TakeResult {
     Delivery(Delivery),
     /// Nothing to hand out; something that was put back is due then.
     NothingUntil(Option<Instant>),
+    /// The next batch is not durable yet; something that was put back is due then.
+    Held(Option<Instant>),
     /// It is on disk: this reader finds it.
     Read(Box<SegmentReader>),
     /// Another thread is reading.
@@ -361,15 +362,23 @@ impl LogState {
     }
 
     /// True if [`Self::take`] would find something now.
-    pub(crate) fn has_more(&mut self, name: &str, now: Instant) -> bool {
-        let (first, end) = (self.first, self.end());
-        self.slot(name).is_none_or(|slot| {
-            let in_memory = slot.cursor.next.max(first) < end;
+    pub(crate) fn has_more(&self, name: &str, now: Instant) -> bool {
+        let is_it = |slot: &&CursorSlot| slot.cursor.counters.name == name;
+        self.slots.iter().find(is_it).is_none_or(|slot| {
+            let next = slot.cursor.next;
+            let in_memory = (self.first..self.end()).contains(&next) && !self.is_held(next);
             let rests = slot.read_again_at.is_some_and(|again| again > now);
-            let on_disk = slot.cursor.next < first && !slot.reading && !rests;
+            let on_disk = next < self.first && !slot.reading && !rests;
             let due = slot.cursor.due().is_some_and(|due| due <= now);
-            due || in_memory && slot.cursor.next >= first || on_disk
+            due || in_memory || on_disk
         })
+    }
+
+    /// True if the batch at a position is handed out only once it is durable.
+    fn is_held(&self, position: u64) -> bool {
+        let batch = self.entry(position).and_then(|entry| entry.batch.as_ref());
+        let disk = self.disk.as_ref().zip(batch);
+        disk.is_some_and(|(disk, batch)| disk.holds(position, batch))
     }
 
     /// Receive time of the batch at this position, if it is in memory.
@@ -391,7 +400,7 @@ impl LogState {
             let slot = &mut self.slots[index];
             let mut position = match slot.cursor.pick(now) {
                 NextDelivery::Again(old, events) => {
-                    return TakeResult::Delivery(delivery(self.log, old, events));
+                    return TakeResult::Delivery(old.delivery(self.log, events));
                 }
                 NextDelivery::Next(position) => position,
             };
@@ -426,6 +435,10 @@ impl LogState {
                 ledger.post(|| slot.cursor.post_lost(lost));
                 continue;
             };
+            if self.is_held(position) {
+                self.disk.iter_mut().for_each(|disk| disk.has_held = true);
+                return TakeResult::Held(self.slots[index].cursor.due());
+            }
             let old = OldBatch {
                 position,
                 first_event,
@@ -464,7 +477,7 @@ impl LogState {
         if lost != LossCounts::default() {
             ledger.post(|| cursor.post_lost(lost));
         }
-        Some(delivery(self.log, old, events?))
+        Some(old.delivery(self.log, events?))
     }
 
     /// A reader has come back.
@@ -780,19 +793,5 @@ impl LogState {
         };
         let due = disk.retry_at.map_or(due, |retry| retry.max(due));
         Some(due.saturating_duration_since(now))
-    }
-}
-
-fn delivery(log: u64, old: OldBatch, events: Range<u32>) -> Delivery {
-    let origin = BatchOrigin {
-        log,
-        epoch: old.epoch,
-        first_event: old.first_event,
-    };
-    Delivery {
-        position: old.position,
-        batch: old.batch,
-        events,
-        origin,
     }
 }

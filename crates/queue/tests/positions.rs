@@ -240,13 +240,15 @@ fn what_need_not_be_written_leaves_its_positions() {
     process.append("a", 9, &[(1, "one")]);
     process.write();
     process.append("a", 9, &[(1, "delivered, and never written")]);
-    assert_eq!(process.deliver(), 2);
     let end = process.log.durable_end() + 1;
-    disk.fail_next(DiskCall::Write);
-    process.now += Duration::from_secs(1);
-    let round = process.log.begin_round(process.now).unwrap();
-    let syncing = process.log.begin_syncing(round.write());
-    process.log.finish_round(syncing.finish(), process.now);
+    for delivered in [2, 0] {
+        disk.fail_next(DiskCall::Write);
+        process.now += Duration::from_secs(1);
+        let round = process.log.begin_round(process.now).unwrap();
+        let syncing = process.log.begin_syncing(round.write());
+        process.log.finish_round(syncing.finish(), process.now);
+        assert_eq!(process.deliver(), delivered);
+    }
     assert_eq!(process.log.durable_end(), end, "it counts all the same");
     disk.cut_power();
     let process = Process::start(&disk);
@@ -257,6 +259,27 @@ fn what_need_not_be_written_leaves_its_positions() {
     disk.end_process();
     let process = Process::start(&disk);
     assert_eq!(process.found("a"), known(&[(1, "new")]));
+}
+
+/// Else a crash would have the source read again what was delivered.
+#[test]
+fn what_carries_positions_is_delivered_once_it_is_durable() {
+    let disk = VirtualDisk::new(1);
+    let mut process = Process::start(&disk);
+    process.append("a", 9, &[]);
+    process.append("a", 9, &[(1, "one")]);
+    assert_eq!(process.deliver(), 1, "the first is not read again");
+    process.write();
+    assert_eq!(process.deliver(), 1);
+    process.append("a", 9, &[(1, "two")]);
+    assert_eq!(process.deliver(), 0);
+    // While nothing can be written, nothing is held.
+    disk.fail_next(DiskCall::Write);
+    process.now += Duration::from_secs(1);
+    let round = process.log.begin_round(process.now).unwrap();
+    let syncing = process.log.begin_syncing(round.write());
+    process.log.finish_round(syncing.finish(), process.now);
+    assert_eq!(process.deliver(), 1);
 }
 
 /// What a power cut tore, the source reads again, with all that it read after that.
