@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use inrush_tests::*;
 use serde_json::{Value, json};
@@ -21,6 +22,9 @@ pub(crate) const NODE: &str = "node1";
 /// Users of the API: token, name, number, group.
 const TOKENS: &str = "admintoken,admin,1,system:masters\n\
     nodetoken,system:node:node1,2,system:nodes\n";
+
+/// A kubelet ends what runs in `/kubepods` and is not its own: there is one cluster at a time.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Starts the kubelet where it can change nothing of the host.
 const KUBELET: &str = r#"mount --make-rprivate /
@@ -72,6 +76,7 @@ pub(crate) struct Cluster {
     /// Ended in this order, behind the containers.
     daemons: Vec<Daemon>,
     _folder: TempDir,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Cluster {
@@ -85,6 +90,7 @@ impl Cluster {
             ctr: tools.ctr.clone(),
             daemons: Vec::new(),
             _folder: folder,
+            _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner),
         };
         cluster.start_containerd(&tools);
         cluster.start_api(&tools);
@@ -272,8 +278,8 @@ impl Cluster {
         serde_json::from_slice(&said).unwrap()
     }
 
-    /// Starts a pod of these containers: name, and arguments of busybox.
-    pub(crate) fn start_pod(&self, name: &str, containers: &[(String, Vec<String>)]) {
+    /// Starts a pod of these containers: name, and arguments of busybox. Returns it as it was made.
+    pub(crate) fn start_pod(&self, name: &str, containers: &[(String, Vec<String>)]) -> Value {
         let containers: Vec<Value> = containers
             .iter()
             .map(|(name, command)| {
@@ -291,6 +297,7 @@ impl Cluster {
         let path = "/api/v1/namespaces/default/pods";
         let made = self.send("POST", path, "application/json", &pod);
         assert_eq!(made["kind"], "Pod", "{made}");
+        made
     }
 }
 
