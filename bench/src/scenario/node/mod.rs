@@ -236,8 +236,8 @@ impl NodeSubject {
         Ok(Self { process, admin })
     }
 
-    /// Looks for the alarm for so long; true once it was there. A look may fail: a collector that is
-    /// held back answers late.
+    /// Looks for the alarm for so long; true once it was there. A look may fail, since a collector
+    /// that is held back answers late.
     fn watch(&mut self, span: Duration) -> Result<bool> {
         let end = Instant::now() + span;
         let mut alarmed = false;
