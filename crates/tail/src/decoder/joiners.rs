@@ -9,8 +9,8 @@ use inrush_codec::container::{JoinBounds, JoinEnd, JoinedLine, LinePiece, PieceJ
 use inrush_codec::multiline::{LineFacts, MultilineJoiner};
 use inrush_event::{Record, Span};
 
-use super::taker::{EventTaker, TakenText};
 use super::LogForm;
+use super::taker::{EventTaker, TakenText};
 
 /// Bytes of a scratch that is kept, at most.
 const KEPT_BYTES_MAX: usize = 4096;

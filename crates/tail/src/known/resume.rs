@@ -1,8 +1,8 @@
 //! Logs of an earlier process, which go on at their positions.
 //!
 //! A log is found by its name, or by an older generation's name beside it. Else it is an orphan
-//! until all folders are listed: its file may have been renamed to any name that matches. Then it is
-//! looked for by its inode, under any name in its folder.
+//! until all folders are listed: its file may have been renamed to any name that matches. Then it
+//! is looked for by its inode, under any name in its folder.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
