@@ -43,7 +43,7 @@ pub(super) struct LogPlace {
     /// Its length when it was last looked at.
     pub(super) length: u64,
     /// Origins of the events that were open when an earlier process ended, by stream.
-    resumed: [Option<u64>; 2],
+    resumed: Option<Box<[Option<u64>; 2]>>,
     /// True while the rest of a line that is too long is skipped.
     pub(super) skips: bool,
     /// True once nothing more of the log is read.
@@ -62,7 +62,7 @@ impl LogPlace {
             taken: 0,
             known: 0,
             length: 0,
-            resumed: [None, None],
+            resumed: None,
             skips: false,
             is_complete: false,
         }
@@ -70,7 +70,8 @@ impl LogPlace {
 
     /// The place at which reading begins, below `known` only for what is still open.
     pub(super) fn resume(&mut self, from: u64, known: u64, resumed: [Option<u64>; 2]) {
-        (self.taken, self.known, self.resumed) = (from, known, resumed);
+        (self.taken, self.known) = (from, known);
+        self.resumed = (resumed != [None, None]).then(|| Box::new(resumed));
     }
 
     /// The log has another name. Returns true if it had not before.
@@ -167,7 +168,8 @@ impl LogPlace {
 
     /// True if a piece of a stream is to be taken: it is new, or belongs to an event that was open.
     pub(super) fn takes(&self, stream: usize, origin: u64) -> bool {
-        !self.is_known() || self.resumed[stream].is_some_and(|from| origin >= from)
+        let from = || self.resumed.as_ref()?[stream];
+        !self.is_known() || from().is_some_and(|from| origin >= from)
     }
 
     /// The position from which a new process goes on, with the origins of open events by stream.

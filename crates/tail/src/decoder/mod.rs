@@ -138,6 +138,16 @@ impl MadeForms {
     }
 }
 
+/// Memory that a log needs only while something is read, or open.
+struct DecoderMemory {
+    joiners: [StreamJoiners; 2],
+    made: MadeForms,
+    /// Text of a line that was converted.
+    converted: Vec<u8>,
+    /// Memory for edited texts.
+    edited: Vec<u8>,
+}
+
 /// Decoder of one log.
 pub(super) struct LogDecoder {
     form: Arc<LogForm>,
@@ -150,9 +160,8 @@ pub(super) struct LogDecoder {
     splitter: Option<LineSplitter>,
     /// True if the last bytes were zero, and no line has begun behind them.
     in_hole: bool,
-    /// `None` while nothing is open, and none were needed since the log was idle.
-    joiners: Option<Box<[StreamJoiners; 2]>>,
-    made: MadeForms,
+    /// `None` while nothing is open, and none was needed since the log was idle.
+    memory: Option<Box<DecoderMemory>>,
     /// True if the joiners are to follow another form.
     is_changed: bool,
     /// Time of the present read.
@@ -161,10 +170,6 @@ pub(super) struct LogDecoder {
     pub(super) at_end: bool,
     /// True if the log ends with its present bytes.
     pub(super) is_last: bool,
-    /// Text of a line that was converted.
-    converted: Vec<u8>,
-    /// Memory for edited texts.
-    edited: Vec<u8>,
     cut_bytes: u64,
 }
 
@@ -216,15 +221,15 @@ impl<'a> TakenPiece<'a> {
 
 /// Taker of events of a stream, from the parts of a decoder that its joiners do not have.
 macro_rules! taker {
-    ($decoder:ident, $arena:expr, $stream:expr, $frames:expr) => {
+    ($decoder:ident, $memory:ident, $arena:expr, $stream:expr, $frames:expr) => {
         &mut EventTaker {
             arena: $arena,
             form: &$decoder.form,
-            of: $decoder.made.of(&$decoder.form, $stream),
+            of: $memory.made.of(&$decoder.form, $stream),
             log: $decoder.place.stream(),
             counts: &$decoder.counts,
             cut_bytes: &mut $decoder.cut_bytes,
-            edited: &mut $decoder.edited,
+            edited: &mut $memory.edited,
             frames: $frames,
         }
     };
@@ -241,8 +246,7 @@ impl LogDecoder {
     ) -> Self {
         let mut decoder = Self {
             known_form: form.format,
-            joiners: None,
-            made: MadeForms::default(),
+            memory: None,
             form,
             counts,
             place,
@@ -252,8 +256,6 @@ impl LogDecoder {
             now: Instant::now(),
             at_end: false,
             is_last: false,
-            converted: Vec::new(),
-            edited: Vec::new(),
             cut_bytes: 0,
         };
         if decoder.place.taken() > 0 {
@@ -265,7 +267,7 @@ impl LogDecoder {
 
     /// Time at which an open event has waited long enough.
     pub(super) fn due(&self) -> Option<Instant> {
-        let joiners = self.joiners.iter().flat_map(|joiners| &**joiners);
+        let joiners = self.memory.iter().flat_map(|memory| &memory.joiners);
         joiners.filter_map(StreamJoiners::due).min()
     }
 
@@ -277,8 +279,8 @@ impl LogDecoder {
 
     /// Origins of open events, by stream.
     fn open_origins(&self) -> [Option<u64>; 2] {
-        let joiners = self.joiners.as_ref();
-        [0, 1].map(|stream| joiners.and_then(|joiners| joiners[stream].origin()))
+        let memory = self.memory.as_ref();
+        [0, 1].map(|stream| memory.and_then(|memory| memory.joiners[stream].origin()))
     }
 
     /// Forgets the unfinished line: its file became shorter.
@@ -304,11 +306,13 @@ impl LogDecoder {
 
     /// Gives back the memory that is needed only while something is read.
     pub(super) fn rest(&mut self) {
-        self.made = MadeForms::default();
         if self.open_origins() == [None, None] {
-            self.joiners = None;
+            self.memory = None;
         }
-        (self.converted, self.edited) = (Vec::new(), Vec::new());
+        if let Some(memory) = &mut self.memory {
+            memory.made = MadeForms::default();
+            (memory.converted, memory.edited) = (Vec::new(), Vec::new());
+        }
     }
 
     /// Form of the log now.
@@ -333,11 +337,13 @@ impl LogDecoder {
         if let Some(splitter) = &mut self.splitter {
             splitter.bound(line_bytes_max(splitter.encoding(), &self.form));
         }
-        self.made = MadeForms::default();
-        let joiners = self.joiners.iter_mut().flat_map(|joiners| &mut **joiners);
-        for (stream, joiners) in joiners.enumerate() {
+        let Some(memory) = self.memory.as_deref_mut() else {
+            return;
+        };
+        memory.made = MadeForms::default();
+        for (stream, joiners) in memory.joiners.iter_mut().enumerate() {
             let of = stream_of(self.known_form, stream);
-            joiners.follow(stream, taker!(self, &[], of, frames));
+            joiners.follow(stream, taker!(self, memory, &[], of, frames));
         }
     }
 
@@ -482,9 +488,9 @@ impl LogDecoder {
         if !self.place.takes(stream, taken.piece.origin) {
             return;
         }
-        let taker = taker!(self, arena, Some(stream), frames);
-        let joiners = joiners_of(&mut self.joiners, &self.form);
-        joiners[stream].piece(taken.piece, (taken.text, taken.zone), self.now, taker);
+        let memory = memory_of(&mut self.memory, &self.form);
+        let taker = taker!(self, memory, arena, Some(stream), frames);
+        memory.joiners[stream].piece(taken.piece, (taken.text, taken.zone), self.now, taker);
     }
 
     fn facts(&self, anomalies: Anomalies) -> LineFacts {
@@ -509,7 +515,8 @@ impl LogDecoder {
         }
         self.counts.malformed_lines.add(1);
         let mut facts = self.facts(anomalies.union(Anomalies::BAD_FRAME));
-        let taker = taker!(self, arena, None, frames);
+        let memory = memory_of(&mut self.memory, &self.form);
+        let taker = taker!(self, memory, arena, None, frames);
         let text = without_carriage_return(line.of(arena));
         let end = taker.bound(text, &mut facts.anomalies);
         let text = Span::new(line.start(), line.start() + end);
@@ -528,12 +535,12 @@ impl LogDecoder {
         if !self.place.takes(PLAIN_STREAM, facts.origin) {
             return;
         }
-        let taker = taker!(self, arena, None, frames);
+        let memory = memory_of(&mut self.memory, &self.form);
+        let taker = taker!(self, memory, arena, None, frames);
         let text = without_carriage_return(line.of(arena));
         let end = taker.bound(text, &mut facts.anomalies);
         let text = TakenText::Read(Span::new(line.start(), line.start() + end));
-        let joiners = joiners_of(&mut self.joiners, &self.form);
-        joiners[PLAIN_STREAM].line(text, &facts, self.now, taker);
+        memory.joiners[PLAIN_STREAM].line(text, &facts, self.now, taker);
     }
 
     /// Takes a line of UTF-16, which only plain files have.
@@ -549,10 +556,11 @@ impl LogDecoder {
         if !self.place.takes(PLAIN_STREAM, facts.origin) {
             return;
         }
-        self.converted.clear();
-        let is_whole = encoding.push_text(line.of(arena), &mut self.converted);
-        let text = without_carriage_return(&self.converted);
-        let taker = taker!(self, arena, None, frames);
+        let memory = memory_of(&mut self.memory, &self.form);
+        memory.converted.clear();
+        let is_whole = encoding.push_text(line.of(arena), &mut memory.converted);
+        let text = without_carriage_return(&memory.converted);
+        let taker = taker!(self, memory, arena, None, frames);
         let text = &text[..taker.bound(text, &mut facts.anomalies)];
         let text = match is_whole {
             true => TakenText::Made(PieceText::Raw(text)),
@@ -561,19 +569,20 @@ impl LogDecoder {
         if !is_whole {
             facts.anomalies.insert(Anomalies::NOT_UTF8);
         }
-        let joiners = joiners_of(&mut self.joiners, &self.form);
-        joiners[PLAIN_STREAM].line(text, &facts, self.now, taker);
-        if self.converted.capacity() > KEPT_BYTES_MAX {
-            self.converted = Vec::new();
+        memory.joiners[PLAIN_STREAM].line(text, &facts, self.now, taker);
+        if memory.converted.capacity() > KEPT_BYTES_MAX {
+            memory.converted = Vec::new();
         }
     }
 
     /// Hands open events on that end now.
     fn end_open(&mut self, why: OpenEnd, frames: &mut FrameIntake<'_>) {
-        let joiners = self.joiners.iter_mut().flat_map(|joiners| &mut **joiners);
-        for (stream, joiners) in joiners.enumerate() {
+        let Some(memory) = self.memory.as_deref_mut() else {
+            return;
+        };
+        for (stream, joiners) in memory.joiners.iter_mut().enumerate() {
             let of = stream_of(self.known_form, stream);
-            joiners.end(why, self.now, taker!(self, &[], of, frames));
+            joiners.end(why, self.now, taker!(self, memory, &[], of, frames));
         }
     }
 }
@@ -588,11 +597,18 @@ fn stream_of(known: Option<LineForm>, stream: usize) -> Option<usize> {
     matches!(known, Some(LineForm::Container(_))).then_some(stream)
 }
 
-fn joiners_of<'j>(
-    joiners: &'j mut Option<Box<[StreamJoiners; 2]>>,
+fn memory_of<'m>(
+    memory: &'m mut Option<Box<DecoderMemory>>,
     form: &LogForm,
-) -> &'j mut [StreamJoiners; 2] {
-    joiners.get_or_insert_with(|| Box::new([0, 1].map(|stream| StreamJoiners::new(form, stream))))
+) -> &'m mut DecoderMemory {
+    memory.get_or_insert_with(|| {
+        Box::new(DecoderMemory {
+            joiners: [0, 1].map(|stream| StreamJoiners::new(form, stream)),
+            made: MadeForms::default(),
+            converted: Vec::new(),
+            edited: Vec::new(),
+        })
+    })
 }
 
 /// Bytes of a line that are kept, at most.
@@ -681,8 +697,10 @@ impl StreamDecoder for LogDecoder {
     }
 
     fn buffered_bytes(&self) -> usize {
-        let joiners = self.joiners.iter().flat_map(|joiners| &**joiners);
-        let open: usize = joiners.map(StreamJoiners::memory_bytes).sum();
-        open + self.converted.capacity() + self.edited.capacity()
+        let Some(memory) = &self.memory else {
+            return 0;
+        };
+        let open: usize = memory.joiners.iter().map(StreamJoiners::memory_bytes).sum();
+        open + memory.converted.capacity() + memory.edited.capacity()
     }
 }

@@ -82,7 +82,7 @@ pub(super) struct KnownLog {
     /// Its generations, the oldest first.
     pub(super) files: Vec<InodeKey>,
     /// Answer about its container, if it is one's.
-    pub(super) workload: Option<WorkloadAnswer>,
+    pub(super) workload: Option<Box<WorkloadAnswer>>,
     /// Time until which it waits for that.
     pub(super) held_until: Option<Instant>,
 }
@@ -220,7 +220,7 @@ impl KnownFiles {
                 continue;
             }
             let name: Arc<str> = log.path.to_string_lossy().into();
-            log.workload = desk.ask(&name, log.workload.as_ref(), true);
+            log.workload = desk.ask(&name, log.workload.as_deref(), true).map(Box::new);
             let view = log.workload.as_ref().map(|answer| &answer.view);
             if view.is_none_or(|one| one.metadata != WorkloadMetadataState::Awaited) {
                 log.held_until = None;
@@ -534,7 +534,7 @@ impl KnownFiles {
             form: Arc::clone(&form),
             files: vec![key],
             // Else it is asked again.
-            workload: workload.filter(|_| is_live),
+            workload: workload.filter(|_| is_live).map(Box::new),
             held_until,
         };
         self.logs.insert(stream, Box::new(log));

@@ -14,7 +14,7 @@ impl KnownFiles {
     /// Asks the desk about all containers: something may have changed.
     pub(crate) fn look_at_workloads(&mut self) {
         for (stream, log) in &mut self.logs {
-            let Some(before) = &log.workload else {
+            let Some(before) = log.workload.as_deref() else {
                 continue;
             };
             let name: Arc<str> = log.path.to_string_lossy().into();
@@ -28,7 +28,7 @@ impl KnownFiles {
                 self.orders.push(TailOrder::Form(*stream, form));
                 self.board.show(*stream, &now.view);
             }
-            log.workload = Some(now);
+            log.workload = Some(Box::new(now));
         }
     }
 
