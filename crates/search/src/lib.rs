@@ -30,6 +30,7 @@ mod answer;
 mod cells;
 mod engine;
 mod event_search;
+mod field_is;
 mod has;
 mod memory;
 mod request;

@@ -16,6 +16,7 @@ use inrush_store::snapshot::Snapshot;
 
 use crate::answer::ReplySender;
 use crate::engine::SearchResources;
+use crate::field_is::field_is;
 use crate::has::has;
 use crate::memory::SearchMemoryPool;
 use crate::request::{HistogramSpan, ROWS_MAX, SearchRequest};
@@ -87,7 +88,7 @@ impl RunningSearch {
             batch_rows: BATCH_ROWS,
             memory: self.memory(),
             tables: vec![(EVENTS, Arc::new(events))],
-            functions: vec![has()],
+            functions: vec![has(), field_is()],
             rules: vec![Arc::new(CountByText)],
         })?)
     }

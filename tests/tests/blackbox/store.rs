@@ -341,3 +341,35 @@ fn a_damaged_file_is_an_alarm_and_costs_only_itself() {
     assert_eq!(flow["alarms"][0]["id"], "store-unreadable:local", "{flow}");
     assert_eq!(flow["alarms"][0]["severity"], "warning");
 }
+
+#[test]
+fn every_value_of_a_repeated_parameter_is_found() {
+    let inrush = Inrush::start(&into(STORE, TCP));
+    let params = "[sc@2620 uid=\"aaaa\" uid=\"Bbbb\" uid=\"c*c\" n=\"1\"]\
+                  [origin ip=\"192.0.2.1\" ip=\"192.0.2.129\"]";
+    let lines = [
+        format!("<134>1 - gw1 CheckPoint - ID1 {params} x\n"),
+        "<134>1 - gw1 CheckPoint - ID2 [sc@2620 uid=\"aaaa\" n=\"2\"] x\n".to_owned(),
+        "<134>1 - gw1 CheckPoint - ID3 - x\n".to_owned(),
+    ];
+    Tcp::connect(inrush.address("tcp")).send(lines.concat());
+    inrush.wait_until("delivered", |l| l.destinations["local"].delivered == 3);
+    for (query, wanted) in [
+        ("\"sc@2620.uid\"=aaaa", 2),
+        ("\"sc@2620.uid\"=bbbb", 1),
+        ("\"sc@2620.uid\"=BBBB", 1),
+        ("\"sc@2620.uid\"=b*", 1),
+        ("\"sc@2620.uid\"=\"c*c\"", 1),
+        ("\"sc@2620.uid\"=(x OR bbbb)", 1),
+        ("\"sc@2620.uid\"!=bbbb", 1),
+        ("-\"sc@2620.uid\"=bbbb", 2),
+        ("\"sc@2620.uid\"=*", 2),
+        ("\"sc@2620.uid\"=bbb", 0),
+        ("\"origin.ip\"=192.0.2.1", 1),
+        ("\"origin.ip\"=192.0.2.129", 1),
+        ("\"origin.ip\"=192.0.2.*", 1),
+        ("\"sc@2620.n\"%3E1", 1),
+    ] {
+        assert_eq!(found(&inrush, query).len(), wanted, "{query}");
+    }
+}

@@ -55,6 +55,21 @@ pub(super) fn like(
     format!("{value} {not}{like} {}", text(&like_pattern(pattern)))
 }
 
+/// SQL condition that one of the values of a key is as one of the patterns says, whatever its case;
+/// `NULL` if there is none. A sender may give a parameter several times (RFC 5424 section 6.3.3).
+pub(super) fn field_is<'p>(
+    key: &str,
+    patterns: impl Iterator<Item = &'p WildcardPattern>,
+) -> String {
+    let patterns: Vec<String> = patterns.map(|one| text(&like_pattern(one))).collect();
+    format!(
+        "field_is({}, {}, {})",
+        name(FIELDS),
+        text(key),
+        patterns.join(", ")
+    )
+}
+
 /// A pattern of `LIKE`, whose escape is the backslash.
 fn like_pattern(pattern: &WildcardPattern) -> String {
     let mut like = String::new();

@@ -211,10 +211,22 @@ fn one_of(column: &str, relation: ComparisonOperator, values: &[String]) -> SqlC
     SqlCondition::new(sql, SqlPrecedence::Single)
 }
 
-/// `=` or `!=` with texts: those without wildcards together, each of the others by itself.
+/// `=` or `!=` with texts: those without wildcards together, each of the others by itself. Of a key
+/// each of its values counts, in one call.
 fn texts(field: &QueryField, relation: ComparisonOperator, values: &[FilterValue]) -> SqlCondition {
-    let column = dialect::value(field);
     let negated = relation == ComparisonOperator::NotEqual;
+    if let QueryField::Key(key) = field {
+        let patterns = values.iter().filter_map(|value| match value {
+            FilterValue::Text(pattern) => Some(pattern),
+            _ => None,
+        });
+        let call = dialect::field_is(key, patterns);
+        return match negated {
+            true => SqlCondition::new(format!("NOT {call}"), SqlPrecedence::Single),
+            false => SqlCondition::new(call, SqlPrecedence::Call),
+        };
+    }
+    let column = dialect::value(field);
     let (mut whole, mut parts) = (Vec::new(), Vec::new());
     for value in values {
         let FilterValue::Text(pattern) = value else {
@@ -241,14 +253,11 @@ fn texts(field: &QueryField, relation: ComparisonOperator, values: &[FilterValue
         };
         parts.insert(0, one_of(&column, relation, &values));
     }
-    chain(
-        &parts,
-        if negated {
-            SqlPrecedence::And
-        } else {
-            SqlPrecedence::Or
-        },
-    )
+    let form = match negated {
+        true => SqlPrecedence::And,
+        false => SqlPrecedence::Or,
+    };
+    chain(&parts, form)
 }
 
 /// True if a text looks the same in any case.

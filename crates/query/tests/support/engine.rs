@@ -113,7 +113,10 @@ fn eval(expr: &Expr, event: &Event) -> Cells {
             let FunctionArguments::List(list) = &function.args else {
                 panic!("{function}");
             };
-            call(&function.name.to_string(), &list.args, event)
+            match function.name.to_string().as_str() {
+                "field_is" => field_is(&list.args, event),
+                name => call(name, &list.args, event),
+            }
         }
         other => panic!("{other:?}"),
     }
@@ -151,6 +154,21 @@ fn field(root: &Expr, chain: &[AccessExpr], event: &Event) -> Cells {
     };
     let key = eval(index, event)?;
     event.fields.get(text(&key)).cloned().map(Datum::Text)
+}
+
+/// `field_is(fields, key, pattern, …)`; an event of the model has one value for each key.
+fn field_is(args: &[FunctionArg], event: &Event) -> Cells {
+    let args: Vec<Datum> = args
+        .iter()
+        .skip(1)
+        .map(|arg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => eval(expr, event).unwrap(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let value = Datum::Text(event.fields.get(text(&args[0]))?.clone());
+    let is = |pattern| like(&value, pattern, false, false) == Some(Datum::Bool(true));
+    Some(Datum::Bool(args[1..].iter().any(is)))
 }
 
 fn binary(left: &Expr, op: &BinaryOperator, right: &Expr, event: &Event) -> Cells {

@@ -30,6 +30,7 @@ const WORDS: &[&str] = &[
     "FROM",
     "GROUP",
     "HAS",
+    "FIELD_IS",
     "ILIKE",
     "IN",
     "INTERVAL",

@@ -15,6 +15,7 @@ use inrush_query::EventColumn;
 use inrush_store::read::{BATCH_ROWS, ColumnProjection, table};
 use inrush_store::schema::FIELDS;
 
+use crate::field_is::field_is;
 use crate::has::has;
 
 /// A condition, in stages. The first is always there, and its first column is the time.
@@ -67,7 +68,7 @@ fn conditions() -> Result<&'static dyn Planner> {
         batch_rows: BATCH_ROWS,
         memory: Arc::new(GreedyMemoryPool::new(0)),
         tables: Vec::new(),
-        functions: vec![has()],
+        functions: vec![has(), field_is()],
         rules: Vec::new(),
     })?;
     Ok(&**CONDITIONS.get_or_init(|| planner))
