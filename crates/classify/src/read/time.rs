@@ -111,6 +111,8 @@ struct TimeFields {
     /// True if `%p` said afternoon; `None` without `%p`.
     afternoon: Option<bool>,
     offset: Option<Offset>,
+    /// True if `%Z` has read an offset behind a name.
+    offset_of_name: bool,
     named: Option<TimeZone>,
     epoch: Option<i128>,
 }
@@ -277,7 +279,12 @@ fn part(item: FormatItem, text: &[u8], mut at: usize, parts: &mut TimeFields) ->
             at += 2;
         }
         FormatItem::Fraction => fraction(text, &mut at, parts),
-        FormatItem::Offset => parts.offset = Some(offset(text, &mut at)?),
+        FormatItem::Offset => match offset(text, &mut at) {
+            Some(offset) => parts.offset = Some(offset),
+            // `%Z%z` of `GMT+5:00`: the name has taken it.
+            None if parts.offset_of_name => {}
+            None => return None,
+        },
         FormatItem::Zone => zone(text, &mut at, parts)?,
         FormatItem::EpochSeconds | FormatItem::EpochMillis | FormatItem::EpochAny => {
             epoch(item, text, &mut at, parts)?;
@@ -371,7 +378,8 @@ fn offset(text: &[u8], at: &mut usize) -> Option<Offset> {
     Offset::from_seconds(sign * (hours * 3600 + minutes * 60) as i32).ok()
 }
 
-/// An offset, an abbreviation or a name; what is not known leaves the source's zone.
+/// An offset, an abbreviation, UTC with an offset (`GMT+2`), or a name; what is not known leaves the
+/// source's zone.
 fn zone(text: &[u8], at: &mut usize, parts: &mut TimeFields) -> Option<()> {
     let word = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'/' | b'_');
     let length = text[*at..].iter().take_while(|byte| word(byte)).count();
@@ -380,7 +388,17 @@ fn zone(text: &[u8], at: &mut usize, parts: &mut TimeFields) -> Option<()> {
         return Some(());
     }
     let name = std::str::from_utf8(&text[*at..*at + length]).ok()?;
+    // Halves of the day are `%p`.
+    if matches!(name, "AM" | "PM") {
+        return None;
+    }
     *at += length;
+    let signed = matches!(text.get(*at), Some(b'+' | b'-'));
+    if signed && matches!(name, "UTC" | "GMT" | "UT") {
+        parts.offset = Some(offset(text, at)?);
+        parts.offset_of_name = true;
+        return Some(());
+    }
     match abbreviation_minutes(name.as_bytes()) {
         Some(minutes) => parts.offset = Offset::from_seconds(i32::from(minutes) * 60).ok(),
         None => parts.named = named(name),
@@ -550,6 +568,37 @@ mod tests {
     }
 
     #[test]
+    fn halves_of_the_day_are_no_zones() {
+        for text in ["May  6 07:08:09 PM", "May  6 07:08:09 AM"] {
+            assert_eq!(read("%b %e %H:%M:%S %Z", text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn of_an_hour_that_occurs_twice_the_closest_is_taken() {
+        let zone = named_zone("Europe/Berlin").expect("a zone");
+        for (format, text) in [
+            ("%Y-%m-%d %H:%M:%S", "2026-10-25 02:30:00"),
+            ("%b %e %H:%M:%S", "Oct 25 02:30:00"),
+            ("%H:%M:%S", "02:30:00"),
+            ("%Y-%m-%d %H:%M:%S %Z", "2026-10-25 02:30:00 Europe/Berlin"),
+        ] {
+            let formats = TimeFormats::parse([format]).expect(format);
+            // 2026-10-25T00:30:00Z, and an hour later.
+            for first in [1_792_888_200_i64, 1_792_891_800] {
+                let now = Timestamp((first + 1) * 1_000_000_000);
+                let read = formats.read(text.as_bytes(), &zone, now).expect(text);
+                assert_eq!(read.time.0 / 1_000_000_000, first, "{text}");
+                assert!(read.hour_assumed, "{text}");
+            }
+        }
+        let formats = TimeFormats::parse(["%Y-%m-%d %H:%M:%S %z"]).expect("a format");
+        let text = b"2026-10-25 02:30:00 +0100";
+        let read = formats.read(text, &zone, NOW).expect("a time");
+        assert!(!read.hour_assumed);
+    }
+
+    #[test]
     fn formats_read_what_vendors_write() {
         let t = 1_714_979_289_000_000;
         for (format, text, time) in [
@@ -567,6 +616,21 @@ mod tests {
             ("%s", "1714979289.123", t + 123_000),
             ("%Q", "1714979289123", t + 123_000),
             ("%N", "1714979289123456000", t + 123_456),
+            (
+                "%b %e %H:%M:%S%f %Z",
+                "May  6 09:08:09.5 GMT+2",
+                t + 500_000,
+            ),
+            ("%b %e %H:%M:%S %Z", "May  6 08:08:09 UTC+01:00", t),
+            ("%b %e %H:%M:%S %Z", "May  6 03:38:09 UTC-3:30", t),
+            ("%b %e %H:%M:%S %Z", "May  6 03:38:09 GMT-0330", t),
+            ("%b %e %H:%M:%S %Z", "May  6 07:08:09 NewYork", t),
+            ("%b %e %H:%M:%S %Z", "May  6 09:08:09 Europe/Berlin", t),
+            (
+                "%b %e %I:%M:%S%f %p %Z",
+                "May  6 09:08:09.5 AM GMT+2",
+                t + 500_000,
+            ),
             (
                 "%d %b %Y %H:%M:%S (%Z%z)",
                 "06 May 2024 12:08:09 (GMT+5:00)",
