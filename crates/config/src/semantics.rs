@@ -131,6 +131,8 @@ struct ConfiguredListener<'c> {
     shown: String,
     owner: &'c str,
     datagrams: bool,
+    /// `None` for what serves HTTP alone.
+    protocol: Option<Protocol>,
     addr: SocketAddr,
     at: Location,
 }
@@ -139,14 +141,36 @@ impl ConfiguredListener<'_> {
     /// Adds it to `all`; a collision with one of them is a finding.
     fn join(self, all: &mut Vec<Self>, findings: &mut Findings) {
         if let Some(first) = all.iter().find(|first| first.collides(&self)) {
+            let remedy = first.remedy(&self);
             let ConfiguredListener { shown, owner, .. } = first;
             let words = format!(
-                "`{}` collides with `{shown}` of `{owner}`; give each its own port",
+                "`{}` collides with `{shown}` of `{owner}`; {remedy}",
                 self.shown
             );
             findings.add(self.at, words);
         }
         all.push(self);
+    }
+
+    /// What to do about two that collide. Of two of one source and protocol, the one for all
+    /// addresses takes the traffic of both.
+    fn remedy(&self, other: &Self) -> String {
+        let same = self.owner == other.owner && self.protocol == other.protocol;
+        let all = |one: &Self| one.addr.ip().is_unspecified();
+        let (wide, narrow) = match all(other) && (other.addr.is_ipv6() || !all(self)) {
+            true => (other, self),
+            false => (self, other),
+        };
+        if self.protocol.is_none() || !same || !all(wide) {
+            return "give each its own port".to_owned();
+        }
+        match wide.shown == narrow.shown {
+            true => "remove one of the two".to_owned(),
+            false => format!(
+                "`{}` alone takes both: remove `{}`",
+                wide.shown, narrow.shown
+            ),
+        }
     }
 
     /// True if the kernel cannot bind both: same port and kind of socket, overlapping addresses.
@@ -169,6 +193,7 @@ fn listeners(config: &Config, root: &YamlNode, findings: &mut Findings) {
         shown: config.admin.listen.to_string(),
         owner: "admin",
         datagrams: false,
+        protocol: None,
         addr: config.admin.listen.0,
         at: place(root, "admin.listen"),
     }];
@@ -177,6 +202,7 @@ fn listeners(config: &Config, root: &YamlNode, findings: &mut Findings) {
             shown: health.listen.to_string(),
             owner: "health",
             datagrams: false,
+            protocol: None,
             addr: health.listen.0,
             at: place(root, "health.listen"),
         };
@@ -189,6 +215,7 @@ fn listeners(config: &Config, root: &YamlNode, findings: &mut Findings) {
                 shown: format!("{}://{addr}", protocol.name()),
                 owner: name,
                 datagrams: *protocol == Protocol::Udp,
+                protocol: Some(*protocol),
                 addr: *addr,
                 at: node.at,
             };

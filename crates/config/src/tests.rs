@@ -312,6 +312,66 @@ destinations: { n: { type: blackhole } }
 }
 
 #[test]
+fn of_listeners_that_collide_the_wider_one_is_enough() {
+    for (one, other, remedy) in [
+        (
+            "udp://0.0.0.0:5",
+            "udp://[::]:5",
+            "`udp://[::]:5` alone takes both: remove `udp://0.0.0.0:5`",
+        ),
+        (
+            "udp://[::]:5",
+            "udp://0.0.0.0:5",
+            "`udp://[::]:5` alone takes both: remove `udp://0.0.0.0:5`",
+        ),
+        (
+            "tcp://[::]:5",
+            "tcp://0.0.0.0:5",
+            "`tcp://[::]:5` alone takes both: remove `tcp://0.0.0.0:5`",
+        ),
+        (
+            "udp://0.0.0.0:5",
+            "udp://127.0.0.1:5",
+            "`udp://0.0.0.0:5` alone takes both: remove `udp://127.0.0.1:5`",
+        ),
+        (
+            "udp://127.0.0.1:5",
+            "udp://0.0.0.0:5",
+            "`udp://0.0.0.0:5` alone takes both: remove `udp://127.0.0.1:5`",
+        ),
+        (
+            "udp://[::1]:5",
+            "udp://[::]:5",
+            "`udp://[::]:5` alone takes both: remove `udp://[::1]:5`",
+        ),
+        (
+            "udp://127.0.0.1:5",
+            "udp://[::]:5",
+            "`udp://[::]:5` alone takes both: remove `udp://127.0.0.1:5`",
+        ),
+        ("udp://[::]:5", "udp://[::]:5", "remove one of the two"),
+        ("tcp://0.0.0.0:5", "relp://[::]:5", "give each its own port"),
+        (
+            "tcp://127.0.0.1:5",
+            "relp://127.0.0.1:5",
+            "give each its own port",
+        ),
+    ] {
+        let text = format!(
+            "sources: {{ s: {{ type: syslog, listen: ['{one}', '{other}'] }} }}\n\
+             destinations: {{ n: {{ type: blackhole }} }}\n"
+        );
+        let at = 1 + text.find(&format!("'{other}'] ")).unwrap();
+        finds(
+            &text,
+            &[&format!(
+                "1:{at}: `{other}` collides with `{one}` of `s`; {remedy}"
+            )],
+        );
+    }
+}
+
+#[test]
 fn two_destinations_do_not_write_to_one_place() {
     let text = "\
 data_dir: /var/lib/nowhere
