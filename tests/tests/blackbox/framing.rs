@@ -48,6 +48,22 @@ fn lf_crlf_and_nul_end_a_line() {
 }
 
 #[test]
+fn a_nul_is_text_where_lines_end_with_lf() {
+    let inrush = Inrush::start(&to_file(TCP, ""));
+    let mut tcp = Tcp::connect(inrush.address("tcp"));
+    tcp.send("<13>one\n<13>tw\0o\n<13>th\0r\0ee\r\n<13>four\0<13>five\0");
+    let raw = field(&inrush.collected(5), "raw");
+    let sent = [
+        "<13>one",
+        "<13>tw\0o",
+        "<13>th\0r\0ee",
+        "<13>four",
+        "<13>five",
+    ];
+    assert_eq!(raw, sent);
+}
+
+#[test]
 fn framings_may_change_within_a_connection() {
     let inrush = Inrush::start(&to_file(TCP, ""));
     let mut tcp = Tcp::connect(inrush.address("tcp"));

@@ -206,3 +206,34 @@ fn a_container_that_hides_proc_net_is_no_trouble() {
     }
     takes_what_comes(&wrapper, "");
 }
+
+#[test]
+fn a_container_without_time_zones_knows_them() {
+    let hide = "mount -t tmpfs none /usr/share/zoneinfo && exec \"$@\"";
+    let wrapper = words(&["unshare", "-m", "sh", "-ec", hide, "sh"]);
+    if !can(&wrapper) {
+        skip!("this host lets nobody hide /usr/share/zoneinfo");
+    }
+    let options = Options {
+        wrapper: &wrapper,
+        ..Options::default()
+    };
+    let yaml = to_file(UDP_TCP, "timezone: America/New_York")
+        + "packs:\n  enabled: true\n  inline: |\n    about: a zone\n    rules:\n      \
+           - { name: east, stage: hint, when: { host: east }, set: { zone: Asia/Kathmandu } }\n";
+    let inrush = Inrush::with(&yaml, options);
+    send_udp(
+        inrush.address("udp"),
+        [
+            "<13>2026-07-01 08:00:00 h1 app: x",
+            "<13>2026-07-01 08:00:00 east app: x",
+        ],
+    );
+    let mut times: Vec<_> = inrush
+        .collected(2)
+        .iter()
+        .map(|event| event["time"].as_str().unwrap()[..19].to_owned())
+        .collect();
+    times.sort();
+    assert_eq!(times, ["2026-07-01T02:15:00", "2026-07-01T12:00:00"]);
+}

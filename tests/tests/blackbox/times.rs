@@ -319,3 +319,44 @@ fn explain_says_that_a_time_is_far_from_the_receive_time() {
     let notes = said[0]["time_notes"].to_string();
     assert!(notes.contains("more than 1d"), "{notes}");
 }
+
+#[test]
+fn an_hour_that_occurs_twice_follows_reception_and_order() {
+    let yaml = to_file(TCP, "timezone: Europe/Berlin") + RULES;
+    // Received at, shown, and the first or the second hour: first by reception alone, then late
+    // events in the order of their sender, and last by a zone of a rule.
+    let cases = [
+        ("10.9.0.1", "00:30:01", "02:30:00", "00:30:00"),
+        ("10.9.0.2", "01:30:01", "02:30:00", "01:30:00"),
+        ("10.9.0.2", "02:00:00", "02:59:59", "01:59:59"),
+        ("10.9.0.3", "00:20:01", "02:20:00", "00:20:00"),
+        ("10.9.0.3", "01:55:00", "02:25:00", "00:25:00"),
+        ("10.9.0.3", "01:55:00", "02:45:00", "00:45:00"),
+        ("10.9.0.3", "01:55:00", "02:05:00", "01:05:00"),
+        ("10.9.0.3", "01:55:01", "02:54:00", "01:54:00"),
+        ("10.9.0.4", "00:50:01", "02:50:00", "00:50:00"),
+        ("10.9.0.4", "01:50:01", "02:50:00", "01:50:00"),
+        ("10.9.0.5", "08:00:00", "02:10:00", "01:10:00"),
+    ];
+    let event = |(sender, received, shown, _): &(&'static str, &str, &str, &str)| {
+        let raw = format!("<13>Oct 25 {shown} h1 app: x");
+        (*sender, format!("2026-10-25T{received}Z"), raw)
+    };
+    let mut events: Vec<_> = cases.iter().map(event).collect();
+    let mut wanted: Vec<_> = cases
+        .iter()
+        .map(|case| format!("2026-10-25T{}", case.3))
+        .collect();
+    for (received, time) in [("05:30:01", "05:30:00"), ("06:30:01", "06:30:00")] {
+        let raw = "<13>Nov  1 01:30:00 h1 app: x".to_owned();
+        events.push(("10.1.0.1", format!("2026-11-01T{received}Z"), raw));
+        wanted.push(format!("2026-11-01T{time}"));
+    }
+    let said = explained(&yaml, &[], &events);
+    for ((event, sent), wanted) in said.iter().zip(&events).zip(&wanted) {
+        assert_eq!(time_of(event), wanted, "{sent:?}: {event}");
+        let names = event["anomalies"].as_array().unwrap();
+        let flagged = names.iter().any(|one| one["name"] == "hour_assumed");
+        assert!(flagged, "{sent:?}: {event}");
+    }
+}

@@ -62,7 +62,7 @@ fn is_end(bytes: &[u8], end: usize) -> bool {
     matches!(bytes.get(end), None | Some(b' ' | b'\t' | b':'))
 }
 
-/// `AM`, `pm` or `p.m.`, set off by a blank or not; true for the afternoon, and the offset after it.
+/// `AM`, `pm` or `p.m.`, set off by a blank or not: true for the afternoon, and the offset behind.
 pub(super) fn half_of_day(bytes: &[u8], at: usize) -> Option<(bool, usize)> {
     let word = skip_blanks(bytes, at);
     let afternoon = match bytes.get(word)? {

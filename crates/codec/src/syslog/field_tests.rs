@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use inrush_event::{Span, Timestamp};
+use proptest::prelude::*;
 
 use super::*;
 
@@ -125,6 +126,7 @@ fn tabs_separate_as_blanks_do() {
 }
 
 #[test]
+// tidy: long because it is one table, a row a case
 fn what_a_syslogd_writes_itself_is_no_host_and_no_program() {
     for (rest, wanted) in [
         (
@@ -362,6 +364,7 @@ fn zones_of_offsets_halves_of_the_day_and_years_stand_behind_times() {
 }
 
 #[test]
+// tidy: long because it is one table, a row a case
 fn an_hour_that_occurs_twice_is_the_one_closest_to_its_reception() {
     let at = |text: &str| {
         let time: jiff::Timestamp = text.parse().unwrap();
@@ -469,5 +472,38 @@ fn an_hour_that_occurs_twice_is_the_one_closest_to_its_reception() {
             !record.anomalies.names().any(|name| name == "hour_assumed"),
             "{text}"
         );
+    }
+}
+
+/// Zones and an instant at which their clocks are set back, in seconds since 1970.
+const SET_BACK: [(&str, i64); 3] = [
+    ("Europe/Berlin", 1_792_890_000),
+    ("America/New_York", 1_793_512_800),
+    ("Australia/Lord_Howe", 1_775_314_800),
+];
+
+proptest! {
+    /// Whoever's events come within minutes is read right over the change, however often they come.
+    #[test]
+    fn events_that_come_soon_are_right_over_the_change(
+        index in 0..SET_BACK.len(),
+        begin in 0_i64..7200,
+        steps in prop::collection::vec((1_i64..1800, 0_i64..240), 1..60),
+    ) {
+        let (zone, change) = SET_BACK[index];
+        let clock = jiff::tz::TimeZone::get(zone).unwrap();
+        let mut parser = SyslogParser::new(Zone::named(zone).unwrap());
+        let sender = IpAddr::from([192, 0, 2, 1]);
+        let mut instant = change - begin;
+        for (step, delay) in steps {
+            instant += step;
+            let time = jiff::Timestamp::from_second(instant).unwrap();
+            let text = format!("<13>{} h a: x", clock.to_datetime(time).strftime("%b %e %H:%M:%S"));
+            let received = Timestamp((instant + delay) * 1_000_000_000);
+            let raw = Span::new(0, text.len());
+            let mut record = Record::unparsed(raw, received, 0, Anomalies::NONE);
+            parser.parse_from(text.as_bytes(), &mut record, sender);
+            prop_assert_eq!(record.event_time.0, instant * 1_000_000_000, "{} {}", text, time);
+        }
     }
 }

@@ -1,13 +1,19 @@
 //! RFC 3164 as it is really sent.
 //!
+//! # What it guarantees
+//! Every record with a PRI or a time is read, at the least as one message. Forms that few senders
+//! write are looked for only where the usual ones do not fit: the usual ones cost nothing for them.
+//!
+//! # The forms
 //! ```text
-//! [cisco] [mark] [time [zone] [:]] [host] [tag [ '[' pid ']' ] [:]] message
+//! [cisco] [mark] [time [AM|PM] [zone] [year] [:]] [host] [tag [ '[' pid ']' ] [:]] message
 //! cisco = [number ": "] [host ": "] [number ": "]      mark = "*" | "."
 //!       | number ": " [host " "] node ":"
 //! ```
-//! Each part may be missing. A word after the time is the host unless it looks like a tag (it
-//! ends in a colon, has a bracket or begins with `%`), like the start of a text of another kind
-//! (JSON, CSV, key=value), or is the last word. Without a time there is no host.
+//! Each part may be missing, and blanks are spaces or tabs. A word after the time is the host
+//! unless it looks like a tag (it ends in a colon, has a bracket or begins with `%`; IPv6 addresses
+//! may), like the start of a text of another kind (JSON, CSV, key=value), or is the last word.
+//! Without a time there is no host. A syslogd's own words have neither (`odd_host`).
 //!
 //! # What it guarantees
 //! * A record behind a PRI is always read as something; one without a PRI only if it has a time.

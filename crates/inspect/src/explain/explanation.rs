@@ -247,6 +247,11 @@ impl RecordExplanation {
         } else if self.record.zone_minutes != Record::ZONE_NONE {
             notes.push(format!("sent with the zone {zone}"));
         }
+        if has(Anomalies::HOUR_ASSUMED) {
+            let words = "the hour occurs twice: the time closest to the receive time, or in the \
+                         order of the sender's events, was taken";
+            notes.push(words.to_owned());
+        }
         if has(Anomalies::TIME_SKEWED) {
             let most = self.time_skew_max;
             notes.push(format!(
