@@ -96,7 +96,7 @@ fn a_self_signed_certificate_is_trusted_by_itself_for_its_name_alone() {
     // It names another server; and it is not the one of the file.
     for (config, file, said) in [
         (&wrong.1, wrong.0, "not valid for name"),
-        (&right.1, other.0, "invalid peer certificate"),
+        (&right.1, other.0, "give `tls.ca_file`"),
     ] {
         let inrush = start(config, file);
         let error = last_error(&inrush);

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hyper_util::client::legacy::connect::HttpInfo;
+use inrush_transport::trusted_server;
 use reqwest::header::{
     CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue,
     RETRY_AFTER, SET_COOKIE,
@@ -341,7 +342,11 @@ fn send_error(url: &Url, error: reqwest::Error, hint: Option<&str>) -> SendError
 /// something went wrong: the text stands in an alarm, where the first words count.
 pub(crate) fn words(error: &reqwest::Error) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
-    for cause in causes(error).map(ToString::to_string) {
+    let tls = |cause: &(dyn Error + 'static)| {
+        let words = cause.downcast_ref().and_then(trusted_server::words);
+        words.map_or_else(|| cause.to_string(), str::to_owned)
+    };
+    for cause in causes(error).map(tls) {
         // Some say the same as what they wrap.
         let said = words.last().is_some_and(|last| last.ends_with(&cause));
         if !said && !cause.starts_with("client error (") {
