@@ -160,7 +160,7 @@ fn the_doctor_names_files_that_cannot_be_opened() {
     let dir = folder("include: [\"{dir}/logs/*.log\"]");
     let log = dir.path().join("logs/a.log");
     write(&log, "x\n");
-    fs::set_permissions(&log, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&log, fs::Permissions::from_mode(0o000)).unwrap();
     let output = std::process::Command::new(setpriv)
         .args(["--inh-caps=-all", "--bounding-set=-all"])
         .arg(binary())
