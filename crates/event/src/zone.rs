@@ -29,8 +29,8 @@ pub fn instants_of_twice(zone: &TimeZone, shown: DateTime) -> Option<(Timestamp,
 }
 
 /// The instant of a local time in a zone: of one that is skipped as with the offset before the
-/// change, of one that occurs twice the closest to `received`. True if it occurs twice; `None` if no
-/// calendar has it.
+/// change, of one that occurs twice the closest to `received`. True if it occurs twice; `None` if
+/// no calendar has it.
 pub fn closest_instant(
     zone: &TimeZone,
     shown: DateTime,

@@ -378,8 +378,8 @@ fn offset(text: &[u8], at: &mut usize) -> Option<Offset> {
     Offset::from_seconds(sign * (hours * 3600 + minutes * 60) as i32).ok()
 }
 
-/// An offset, an abbreviation, UTC with an offset (`GMT+2`), or a name; what is not known leaves the
-/// source's zone.
+/// An offset, an abbreviation, UTC with an offset (`GMT+2`), or a name; what is not known leaves
+/// the source's zone.
 fn zone(text: &[u8], at: &mut usize, parts: &mut TimeFields) -> Option<()> {
     let word = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'/' | b'_');
     let length = text[*at..].iter().take_while(|byte| word(byte)).count();

@@ -1,4 +1,12 @@
-//! Notices of the kernel, by their watch.
+//! Notices of the kernel, by their watch (inotify(7)).
+//!
+//! # What it guarantees
+//! * A folder has one watch, by however many paths it is reached; the watch is given back with its
+//!   last use.
+//! * Both halves of a rename make one event; a name that left and came nowhere is gone.
+//!
+//! # Limits
+//! A rename waits [`MOVE_HOLD`] for its second half.
 
 use std::ffi::OsStr;
 use std::io;
