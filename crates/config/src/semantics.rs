@@ -152,7 +152,7 @@ impl ConfiguredListener<'_> {
         all.push(self);
     }
 
-    /// What to do about two that collide. Of two of one source and protocol, the one for all
+    /// Remedy for two that collide. Of two of one source and protocol, the one for all
     /// addresses takes the traffic of both.
     fn remedy(&self, other: &Self) -> String {
         let same = self.owner == other.owner && self.protocol == other.protocol;

@@ -55,7 +55,7 @@ pub(crate) fn is_about_the_chain(error: &Error) -> bool {
     }
 }
 
-/// Why a handshake with a server failed, in words for an operator with a remedy; `None` where the
+/// Cause of a failed handshake with a server, with a remedy for the operator; `None` where the
 /// library's own words will do.
 pub fn words(error: &Error) -> Option<&'static str> {
     Some(match error {

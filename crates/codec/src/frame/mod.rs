@@ -125,7 +125,7 @@ pub struct FrameDecoder {
     /// Auto: whether it has sent a line, and one that does not begin with `<`.
     lines_seen: bool,
     bare_lines_seen: bool,
-    /// Whether LF has ended a line; whether NUL has ended one after that.
+    /// True if LF has ended a line; and true if NUL has ended one after that.
     lf_ends: bool,
     nul_ends: bool,
     /// The last frame was a counted message, and no terminator came after it.

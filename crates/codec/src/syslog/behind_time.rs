@@ -1,4 +1,4 @@
-//! What stands between a time and the host: a half of the day, a zone, a year.
+//! Words between a time and the host: a half of the day, a zone, a year.
 //!
 //! ```text
 //! [AM|PM] [zone] [year]     zone = abbreviation | offset | "UTC" offset | "(" abbreviation ")"

@@ -8,13 +8,13 @@ use inrush_event::{Anomalies, Record, Span};
 use super::rfc3164::{is_host, tag_and_message};
 use super::scan::{is_blank, is_name, skip_blanks};
 
-/// What the syslogd of AIX puts before a message of another host.
+/// Words of AIX's syslogd before a message of another host.
 const FORWARDED: &[u8] = b"Message forwarded from ";
 /// The short form of it.
 const FROM: &[u8] = b"From ";
 
-/// What a syslogd writes in place of a message, after the dashes that some put before it. It has no
-/// program.
+/// Beginnings of what a syslogd writes in place of a message, behind the dashes that some put there.
+/// It has no program.
 const OWN_WORDS: [&[u8]; 6] = [
     b"last message repeated ",
     b"last message buffered ",
