@@ -342,15 +342,18 @@ fn send_error(url: &Url, error: reqwest::Error, hint: Option<&str>) -> SendError
 /// something went wrong: the text stands in an alarm, where the first words count.
 pub(crate) fn words(error: &reqwest::Error) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
-    let tls = |cause: &(dyn Error + 'static)| {
-        let words = cause.downcast_ref().and_then(trusted_server::words);
-        words.map_or_else(|| cause.to_string(), str::to_owned)
-    };
-    for cause in causes(error).map(tls) {
+    for cause in causes(error) {
+        let said = cause.to_string();
+        if let Some(plain) = cause.downcast_ref().and_then(trusted_server::words) {
+            // In place of what the layers above say of it.
+            words.retain(|above| !above.ends_with(&said));
+            words.push(plain.to_owned());
+            break;
+        }
         // Some say the same as what they wrap.
-        let said = words.last().is_some_and(|last| last.ends_with(&cause));
-        if !said && !cause.starts_with("client error (") {
-            words.push(cause);
+        let twice = words.last().is_some_and(|last| last.ends_with(&said));
+        if !twice && !said.starts_with("client error (") {
+            words.push(said);
         }
     }
     if words.is_empty() {
