@@ -676,13 +676,24 @@ impl KnownFiles {
         found
     }
 
-    /// True if the file is one that a log reads or has read.
-    pub(super) fn is_known(&self, new: &NewFile) -> bool {
-        let known = self.by_inode.get(&new.identity.key);
-        known.is_some_and(|known| {
-            let matched = known.identity.matches(new.file.as_file());
-            !matches!(matched, Ok(IdentityMatch::Other))
-        })
+    /// True if the file is one that a log reads or has read. One with the inode of a file that was
+    /// closed, and another beginning, is a new one: births are kept by a coarse clock.
+    pub(super) fn is_known(&mut self, new: &NewFile) -> bool {
+        let key = new.identity.key;
+        let Some(known) = self.by_inode.get(&key) else {
+            return false;
+        };
+        let is_closed = known.closed_at.is_some();
+        let is_other = match known.identity.matches(new.file.as_file()) {
+            Ok(IdentityMatch::Other) => true,
+            Ok(IdentityMatch::Rewritten) => is_closed,
+            _ => false,
+        };
+        if is_other {
+            self.counts.inode_reused.add(1);
+            self.forget_file(key);
+        }
+        !is_other
     }
 
     /// The reader has closed a log.

@@ -403,6 +403,19 @@ fn a_file_is_found_by_its_inode_after_two_renames_that_nobody_saw() {
     FileSimulation::new(FOUND_AGAIN).check(&steps).unwrap();
 }
 
+/// The file of `c` has the inode of that of `b`, and often its birth.
+#[test]
+fn a_file_that_was_renamed_unseen_and_has_the_inode_of_another_is_read() {
+    use SimStep::{Find, Read, Rename, Write};
+    let mut simulation = FileSimulation::new(FOUND_AGAIN);
+    for step in [Write(1), Rename(1), Write(0), Find, Read, Read] {
+        simulation.take(&step);
+    }
+    let (closed, _) = simulation.renamed[&1].clone();
+    simulation.delete(&closed);
+    simulation.check(&[Write(2), Rename(2)]).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
