@@ -18,7 +18,7 @@ use arrow_buffer::Buffer;
 use arrow_schema::ArrowError;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use inrush_event::{Anomalies, Batch, BatchOrigin, Format, Record};
+use inrush_event::{Anomalies, Batch, BatchOrigin, ExtraKey, Format, Record};
 
 use crate::dictionary::DictionaryBuilder;
 use crate::schema::{EVENT_SOURCE, RAW_BASE64, STORED, TLS_CLIENT, time_type};
@@ -239,14 +239,25 @@ impl<'a> RowBuilder<'a> {
             values.append_value(String::from_utf8_lossy(source));
             any = true;
         }
+        let (keys, values) = self.fields.entries();
+        let mut append = |key: &str, value: &str| {
+            keys.append_value(key);
+            values.append_value(value);
+            any = true;
+        };
+        // What rules and sources say of the event comes before what its sender says of it: of a
+        // key that is there twice the first counts.
+        if let Some(own) = self.batch.extra(record).get(ExtraKey::Fields) {
+            let own = own.strip_prefix(b",").unwrap_or(own);
+            let object = format!("{{{}}}", String::from_utf8_lossy(own));
+            sdata::each_field(&object, &mut append);
+        }
+        let class = self.batch.class(record);
+        for (key, value) in class.map_or(&[][..], |class| &class.fields) {
+            sdata::one_field(key, value, &mut append);
+        }
         if !sdata.is_empty() {
-            let (keys, values) = self.fields.entries();
             let text = String::from_utf8_lossy(sdata);
-            let mut append = |key: &str, value: &str| {
-                keys.append_value(key);
-                values.append_value(value);
-                any = true;
-            };
             match record.format.has_json_fields() {
                 true => sdata::each_field(&text, &mut append),
                 false => sdata::each_param(&text, &mut append),

@@ -1,5 +1,5 @@
-//! The parameters of STRUCTURED-DATA (RFC 5424 section 6.3), and the indexed fields of events of a
-//! collector, as keys and values.
+//! The parameters of STRUCTURED-DATA (RFC 5424 section 6.3), and the indexed fields of events, as
+//! keys and values.
 
 use crate::schema::{EVENT_SOURCE, RAW_BASE64, TLS_CLIENT};
 
@@ -47,28 +47,31 @@ pub(crate) fn each_param(sdata: &str, each: &mut dyn FnMut(&str, &str)) {
     }
 }
 
-/// Calls `each` with the name and each value of every indexed field of an event of a collector
+/// Calls `each` with the name and each value of every indexed field of a JSON object
 /// (RFC 8259: an object of strings, numbers and lists of these). A name that is one of ours gets
 /// `fields.` before it, so that no sender can make ours.
 pub(crate) fn each_field(fields: &str, each: &mut dyn FnMut(&str, &str)) {
     use serde_json::Value;
     let fields: serde_json::Map<String, Value> = serde_json::from_str(fields).unwrap_or_default();
     for (name, value) in fields.iter().take(PARAMS_MAX) {
-        let ours = [TLS_CLIENT, RAW_BASE64, EVENT_SOURCE].contains(&name.as_str());
-        let name = match ours {
-            true => &format!("fields.{name}"),
-            false => name,
-        };
         let values = match value {
             Value::Array(values) => values.as_slice(),
             one => std::slice::from_ref(one),
         };
         for value in values.iter().take(PARAMS_MAX) {
             match value {
-                Value::String(text) => each(name, text),
-                other => each(name, &other.to_string()),
+                Value::String(text) => one_field(name, text, each),
+                other => one_field(name, &other.to_string(), each),
             }
         }
+    }
+}
+
+/// Calls `each` with the name and value of an indexed field, renamed like those of [`each_field`].
+pub(crate) fn one_field(name: &str, value: &str, each: &mut dyn FnMut(&str, &str)) {
+    match [TLS_CLIENT, RAW_BASE64, EVENT_SOURCE].contains(&name) {
+        true => each(&format!("fields.{name}"), value),
+        false => each(name, value),
     }
 }
 

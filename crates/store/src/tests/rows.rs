@@ -2,7 +2,7 @@
 
 use arrow_array::types::{TimestampNanosecondType, UInt32Type};
 use arrow_array::{Array, StringViewArray};
-use inrush_event::Format;
+use inrush_event::{ClassInfo, Extra, ExtraKey, Format};
 use parquet::basic::Compression;
 
 use super::*;
@@ -76,6 +76,53 @@ fn the_message_begins_where_the_header_ends_also_in_text_that_had_to_be_mended()
         &text(&chunk.rows, "raw").value(0)[at..],
         "said \u{fffd}this"
     );
+}
+
+#[test]
+fn fields_of_class_and_event_are_rows_of_fields_and_come_before_those_of_the_sender() {
+    let raw = b"hello";
+    let made = batch("main", &[(NOW, raw)]);
+    let mut builder = BatchPool::new().lend(made.source(), limits::MESSAGE_BYTES_DEFAULT);
+    builder.extend(raw);
+    let sdata = br#"[k8s.pod name="forged" uid="u-1"]"#;
+    let at = builder.filled();
+    builder.extend(sdata);
+    let extra_at = builder.filled();
+    let mut extra = Vec::new();
+    Extra::push(ExtraKey::Fields, br#","site":"lab","n":7"#, &mut extra);
+    builder.extend(&extra);
+    let class = ClassInfo {
+        fields: [
+            ("k8s.pod.name", "web-1"),
+            ("site", "class"),
+            ("tls_client", "forged"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .to_vec(),
+        ..ClassInfo::default()
+    };
+    let class = builder.class(&Arc::new(class));
+    let plain = Record::unparsed(Span::new(0, raw.len()), Timestamp(NOW), 0, Anomalies::NONE);
+    let mut record = plain;
+    record.class = class;
+    record.sdata = Span::new(at, at + sdata.len());
+    record.extra = Span::new(extra_at, extra_at + extra.len());
+    builder.parts().1.extend([record, plain]);
+    let made = Arc::new(builder.freeze(0));
+    let chunk = crate::rows::of_batch(&made, 0..2, BatchOrigin::default()).unwrap();
+    let shown: Vec<_> = crate::reply::events(&chunk.rows).collect();
+    let found: Vec<_> = shown[0].fields.iter().collect();
+    let wanted = [
+        ("fields.tls_client", "forged"),
+        ("k8s.pod.name", "web-1"),
+        ("k8s.pod.uid", "u-1"),
+        ("n", "7"),
+        ("site", "lab"),
+    ];
+    let wanted = wanted.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let wanted: Vec<_> = wanted.iter().map(|(key, value)| (key, value)).collect();
+    assert_eq!(found, wanted);
+    assert!(shown[1].fields.is_empty());
 }
 
 #[test]
