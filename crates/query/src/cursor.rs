@@ -65,6 +65,11 @@ impl<'a> TextCursor<'a> {
         start..self.at
     }
 
+    /// The text from `start` up to the cursor.
+    pub(super) fn behind(&self, start: usize) -> &'a str {
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+
     /// The next character, or the place behind the last.
     pub(super) fn here(&self) -> Range<usize> {
         self.at..self.at + self.peek().map_or(0, char::len_utf8)

@@ -6,8 +6,8 @@
 //! * The label of a parsed [`QueryField`] parses to the same field.
 //!
 //! # Limits
-//! A misspelling differs in case, in a leading `_`, or in one slip. Slips count for columns of 6
-//! characters or more. A name longer than 32 bytes is always a key.
+//! A misspelling differs in case, in a leading `_`, or in one slip behind the first letter. Slips
+//! count for columns of 6 characters or more. A name longer than 32 bytes is always a key.
 //! Severities end at `SEVERITY_MAX`, facilities at `FACILITY_MAX`.
 
 use inrush_event::{facility_name, severity_name};
@@ -95,11 +95,15 @@ pub enum EventColumn {
     Raw,
     /// Rest of the record behind its header.
     Message,
+    /// Address of the sender; absent for an event that no peer sent.
+    Sender,
+    /// Names of what was odd about the record, joined by commas.
+    Anomalies,
 }
 
 impl EventColumn {
     /// All, in the order of the table.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Time,
         Self::Received,
         Self::Host,
@@ -115,6 +119,8 @@ impl EventColumn {
         Self::MsgId,
         Self::Raw,
         Self::Message,
+        Self::Sender,
+        Self::Anomalies,
     ];
 
     /// As it is written, in queries and in SQL.
@@ -135,6 +141,8 @@ impl EventColumn {
             Self::MsgId => "msg_id",
             Self::Raw => "raw",
             Self::Message => "message",
+            Self::Sender => "sender",
+            Self::Anomalies => "anomalies",
         }
     }
 
@@ -174,7 +182,7 @@ impl EventColumn {
     }
 
     /// The name of a severity or facility.
-    pub(super) fn code_name(self, code: u8) -> &'static str {
+    pub fn code_name(self, code: u8) -> &'static str {
         match self {
             Self::Facility => facility_name(code),
             _ => severity_name(code),
@@ -296,6 +304,7 @@ fn meant(name: &str) -> Option<EventColumn> {
     let slip = |column: &EventColumn| {
         let column = column.name();
         column.len() >= GUESSED_CHARS
+            && name.bytes().next() == column.bytes().next()
             && name.strip_prefix(column) != Some("s")
             && strsim::damerau_levenshtein(name, column) == 1
     };
@@ -323,6 +332,12 @@ mod tests {
             ("hosts", key("hosts"), "hosts"),
             ("mime", key("mime"), "mime"),
             ("sources", key("sources"), "sources"),
+            ("gender", key("gender"), "gender"),
+            (
+                "sender",
+                Ok(QueryField::Column(EventColumn::Sender)),
+                "sender",
+            ),
             ("fields.host", key("host"), "fields.host"),
             ("fields.user", key("user"), "user"),
             ("fields.fields.x", key("fields.x"), "fields.fields.x"),
@@ -336,6 +351,7 @@ mod tests {
             ("sorcetype", Err(Some("sourcetype")), ""),
             ("sevreity", Err(Some("severity")), ""),
             ("procid", Err(Some("proc_id")), ""),
+            ("sendr", Err(Some("sender")), ""),
         ];
         for (name, expected, label) in cases {
             match (QueryField::named(name), expected) {

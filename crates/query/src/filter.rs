@@ -21,7 +21,7 @@ use super::ast::{
 use super::cursor::{TextCursor, is_plain_name};
 use super::error::{SyntaxError, nearest, shown};
 use super::field::{ColumnType, EventColumn, QueryField};
-use super::when;
+use super::{habit, when};
 
 /// The words that join terms.
 pub(super) const KEYWORDS: [&str; 3] = ["AND", "OR", "NOT"];
@@ -411,6 +411,9 @@ impl FilterParser<'_, '_> {
                 let span = start..self.cursor.here().end;
                 let fault =
                     SyntaxError::new(span, "a space is missing, or quotes around all of it");
+                if let Some(hint) = habit::of_stuck(self.cursor.behind(start)) {
+                    return Err(fault.hint(hint));
+                }
                 Err(fault.hint("text with quotes or parentheses is written \"f(\\\"x\\\")\""))
             }
             Some(c) if !ends_word(c) => {

@@ -33,7 +33,7 @@
 //! 2. `cursor`, `filter`, `stages`: the parser; `print`: the way back.
 //! 3. [`text`]: when a text contains a word.
 //! 4. [`sql`]: the translation, and what a scanner may know beforehand.
-//! 5. [`when`]: the times beside a query.
+//! 5. [`when`]: the times beside a query; [`habit`]: hints where a query finds nothing.
 #![forbid(unsafe_code)]
 
 pub mod ast;
@@ -41,6 +41,7 @@ mod cursor;
 mod error;
 pub mod field;
 mod filter;
+pub mod habit;
 mod print;
 pub mod sql;
 mod stages;

@@ -1,10 +1,11 @@
-//! Times as people give them beside a query: `15m`, `24h`, `7d`, an RFC 3339 time, or a number
+//! Times as people give them beside a query: `15m`, `24h`, `7d`, `1y`, an RFC 3339 time, or a number
 //! since 1970: seconds as `date +%s` prints them, or milliseconds, microseconds or nanoseconds.
+//! `-15m` and `now-15m`, as Splunk and Grafana write it, are `15m`.
 
 use jiff::Timestamp;
 
 /// Forms of a time that [`time`] takes, for messages.
-pub const TIMES: &str = "write 15m, 24h or 7d (before now), 2026-11-22T10:00:00Z, or \
+pub const TIMES: &str = "write 15m, 24h, 7d or 1y (before now), 2026-11-22T10:00:00Z, or \
     seconds or milliseconds since 1970";
 
 /// The time that `text` means, in nanoseconds since 1970; `now_ns` is when it is read. Times
@@ -20,7 +21,8 @@ pub fn time(text: &str, now_ns: i64) -> Option<i64> {
     if text == "now" {
         return Some(now_ns);
     }
-    if let Some(ago) = stretch(text) {
+    let before = text.strip_prefix("now").unwrap_or(text);
+    if let Some(ago) = stretch(before.strip_prefix('-').unwrap_or(text)) {
         return Some(now_ns.saturating_sub(ago));
     }
     let time: Timestamp = text.parse().ok()?;
@@ -69,6 +71,7 @@ fn stretch(text: &str) -> Option<i64> {
         'h' => 3600,
         'd' => 86_400,
         'w' => 7 * 86_400,
+        'y' => 365 * 86_400,
         _ => return None,
     };
     let digits = text.strip_suffix(unit)?;
@@ -107,7 +110,12 @@ mod tests {
             ("9999-01-01T00:00:00Z", Some(i64::MAX)),
             ("99999999999999999", Some(i64::MAX)),
             ("m", None),
-            ("-5m", None),
+            ("-5m", Some(NOW - 300_000_000_000)),
+            ("now-5m", Some(NOW - 300_000_000_000)),
+            ("now5m", None),
+            ("now-now", None),
+            ("--5m", None),
+            ("1y", Some(NOW - 31_536_000_000_000_000)),
             ("5x", None),
             ("yesterday", None),
             ("", None),

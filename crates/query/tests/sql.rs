@@ -342,7 +342,8 @@ fn columns_of_the_result_have_their_kinds() {
             "x",
             "time:time received:time host:text source:text sourcetype:text index:text \
              severity:number facility:number vendor:text product:text app:text proc_id:text \
-             msg_id:text raw:text message:text fields:map",
+             msg_id:text raw:text message:text sender:text \
+             anomalies:text fields:map",
         ),
     ];
     for (text, expected) in cases {

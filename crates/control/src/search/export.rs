@@ -15,7 +15,7 @@ use super::SearchReplies;
 use crate::serve::StreamProgress;
 
 /// The columns of events in a table: names of the JSON object, `time` and `received` made readable.
-const COLUMNS: [&str; 17] = [
+const COLUMNS: [&str; 19] = [
     "time",
     "received",
     "host",
@@ -31,6 +31,8 @@ const COLUMNS: [&str; 17] = [
     "msg_id",
     "message",
     "raw",
+    "sender",
+    "anomalies",
     "fields",
     "id",
 ];

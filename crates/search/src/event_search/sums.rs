@@ -13,7 +13,7 @@ use inrush_store::schema::FIELDS;
 use crate::work::PieceQueue;
 
 /// The columns that are summed up; the others are different in each event.
-const COLUMNS: [EventColumn; 9] = [
+const COLUMNS: [EventColumn; 11] = [
     EventColumn::Host,
     EventColumn::Source,
     EventColumn::Sourcetype,
@@ -23,6 +23,8 @@ const COLUMNS: [EventColumn; 9] = [
     EventColumn::Vendor,
     EventColumn::Product,
     EventColumn::App,
+    EventColumn::Sender,
+    EventColumn::Anomalies,
 ];
 
 /// Values of a field that are shown.
@@ -142,14 +144,14 @@ impl FacetCounts {
 }
 
 fn summary((name, values): (String, HashMap<String, u64>)) -> FieldSummary {
-    let number = [EventColumn::Severity, EventColumn::Facility].map(EventColumn::name);
-    let number = number.contains(&name.as_str());
+    let codes = [EventColumn::Severity, EventColumn::Facility];
+    let codes = codes.into_iter().find(|column| column.name() == name);
     let distinct = values.len() as u64;
     let mut top: Vec<(String, u64)> = values.into_iter().collect();
     top.sort_unstable_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
     top.truncate(TOP);
-    let cell = |(value, count): (String, u64)| match value.parse() {
-        Ok(code) if number => (TableCell::Unsigned(code), count),
+    let cell = |(value, count): (String, u64)| match (codes, value.parse()) {
+        (Some(column), Ok(code)) => (TableCell::Text(column.code_name(code).to_owned()), count),
         _ => (TableCell::Text(value), count),
     };
     FieldSummary {

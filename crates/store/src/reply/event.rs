@@ -59,13 +59,19 @@ pub struct SearchHit {
     /// Rest of the record behind its header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Address of the sender.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender: Option<String>,
+    /// Names of what was odd about the record, joined by commas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub anomalies: Option<String>,
     /// Texts that have no column of their own, by key.
     #[serde(skip_serializing_if = "FieldValues::is_empty")]
     pub fields: FieldValues,
 }
 
 /// The columns that a [`SearchHit`] is made of; any order will do, and others may be beside them.
-pub const EVENT_COLUMNS: [&str; 19] = [
+pub const EVENT_COLUMNS: [&str; 21] = [
     EventColumn::Time.name(),
     EventColumn::Received.name(),
     EventColumn::Host.name(),
@@ -81,6 +87,8 @@ pub const EVENT_COLUMNS: [&str; 19] = [
     EventColumn::MsgId.name(),
     EventColumn::Raw.name(),
     EventColumn::Message.name(),
+    EventColumn::Sender.name(),
+    EventColumn::Anomalies.name(),
     FIELDS,
     LOG,
     EPOCH,
@@ -114,6 +122,8 @@ fn event(batch: &RecordBatch, row: usize) -> SearchHit {
         msg_id: at.text(EventColumn::MsgId),
         raw: at.text(EventColumn::Raw),
         message: at.text(EventColumn::Message),
+        sender: at.text(EventColumn::Sender),
+        anomalies: at.text(EventColumn::Anomalies),
         fields: at.fields(),
     }
 }

@@ -85,7 +85,7 @@ pub(crate) fn batch(events: &[(u64, Event)]) -> RecordBatch {
                 Arc::new(at.finish())
             }
             "format" => texts(events, |_| Some("rfc5424")),
-            "sender" | "protocol" | "anomalies" => texts(events, |_| None),
+            "protocol" => texts(events, |_| None),
             "fields" => fields(events),
             "log" => Arc::new(UInt64Array::from(vec![7; events.len()])),
             "epoch" => Arc::new(UInt32Array::from(vec![1; events.len()])),
