@@ -245,14 +245,14 @@ pub(crate) struct SearchArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// The earliest time: 15m (the default), 24h, 7d, RFC 3339, seconds since 1970, or `all`
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) since: Option<String>,
-    /// The time before which all lie
-    #[arg(long, value_name = "TIME")]
+    /// The time before which all lie: now (the default), any such time, or `all`
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) until: Option<String>,
-    /// Events or rows at most
-    #[arg(long, value_name = "N", default_value_t = 200)]
-    pub(crate) limit: u64,
+    /// Events or rows at most [default: 200 events, 10000 rows of a table]
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
     /// Print one JSON object an event or row
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,5 +1,6 @@
 //! `inrush search` and what it shares with `inrush sql`: where answers come from, and how they end.
 
+mod account;
 mod files;
 mod print;
 mod process;
@@ -18,6 +19,7 @@ use inrush_store::reply::{SearchError, SearchReply, SearchSummary, StopReason};
 use signal_hook::consts::SIGINT;
 
 use super::{SearchArgs, SqlArgs, UsageError, configuration};
+use account::AnswerAccount;
 use files::FilesBackend;
 use print::{JsonPrinter, ReplyPrinter, TextPrinter};
 
@@ -47,7 +49,7 @@ pub(crate) fn run(args: &SearchArgs) -> anyhow::Result<ExitCode> {
     let searcher = searcher(args.config.as_deref())?;
     let replies = searcher.search(request);
     let replies = replies.map_err(|failure| wrong(&failure, &args.query))?;
-    answer(replies, args.json)
+    answer(replies, args.json, Some(args))
 }
 
 /// Answers a statement in SQL.
@@ -55,7 +57,7 @@ pub(crate) fn sql(args: &SqlArgs) -> anyhow::Result<ExitCode> {
     let searcher = searcher(args.config.as_deref())?;
     let replies = searcher.sql(&args.statement, args.limit);
     let replies = replies.map_err(|failure| wrong(&failure, &args.statement))?;
-    answer(replies, args.json)
+    answer(replies, args.json, None)
 }
 
 /// The process that runs, or the files where none does.
@@ -78,8 +80,15 @@ fn request(args: &SearchArgs) -> anyhow::Result<SearchRequest> {
     if since != "all" {
         request.from_ns = time(since)?;
     }
-    if let Some(until) = &args.until {
-        request.to_ns = time(until)?;
+    match args.until.as_deref() {
+        Some("all") => {}
+        Some(until) => request.to_ns = time(until)?,
+        // A range ends now: one clock that is ahead must not fill the answer.
+        None if since != "all" => {
+            request.to_ns = now;
+            request.future = true;
+        }
+        None => {}
     }
     request.limit = args.limit;
     // Neither is printed, and both cost reading.
@@ -95,7 +104,7 @@ fn explain(request: &SearchRequest) -> anyhow::Result<ExitCode> {
     let range = QueryRange {
         from_ns: request.from_ns,
         to_ns: request.to_ns,
-        limit: request.limit,
+        limit: request.limit_of(&query),
     };
     writeln!(
         std::io::stdout().lock(),
@@ -123,8 +132,12 @@ pub(crate) fn wrong(failure: &SearchError, question: &str) -> anyhow::Error {
     UsageError(text).into()
 }
 
-/// Prints an answer as it comes; an interrupt ends it.
-fn answer(replies: ReplyIterator<'_>, json: bool) -> anyhow::Result<ExitCode> {
+/// Prints an answer as it comes; an interrupt ends it. `asked` is the search that it answers.
+fn answer(
+    replies: ReplyIterator<'_>,
+    json: bool,
+    asked: Option<&SearchArgs>,
+) -> anyhow::Result<ExitCode> {
     let interrupted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGINT, Arc::clone(&interrupted))?;
     let out = std::io::stdout().lock();
@@ -135,6 +148,7 @@ fn answer(replies: ReplyIterator<'_>, json: bool) -> anyhow::Result<ExitCode> {
         Box::new(TextPrinter::new(out))
     };
     let mut end = None;
+    let mut account = AnswerAccount::default();
     for reply in replies {
         if interrupted.load(Relaxed) {
             break;
@@ -147,6 +161,7 @@ fn answer(replies: ReplyIterator<'_>, json: bool) -> anyhow::Result<ExitCode> {
             }
             SearchReply::End(last) => end = Some(last),
             reply => {
+                account.note(&reply);
                 print::no_progress(interactive);
                 shown.show(reply)?;
             }
@@ -154,6 +169,9 @@ fn answer(replies: ReplyIterator<'_>, json: bool) -> anyhow::Result<ExitCode> {
     }
     print::no_progress(interactive);
     shown.finish()?;
+    if let Some(end) = &end {
+        account.tell(end, asked);
+    }
     Ok(ended(end, interactive))
 }
 
@@ -187,11 +205,7 @@ fn ended(end: Option<SearchSummary>, interactive: bool) -> ExitCode {
         return ExitCode::FAILURE;
     }
     if interactive {
-        let more = match end.stopped {
-            Some(_) => "; --limit shows more",
-            None => "",
-        };
-        eprintln!("{} found in {seconds:.2} s, {looked}{more}", end.matched);
+        eprintln!("{} found in {seconds:.2} s, {looked}", end.matched);
     }
     ExitCode::SUCCESS
 }

@@ -87,6 +87,7 @@ impl Searcher for AdminSearcher {
             limit: question.limit,
             buckets: question.buckets,
             fields: question.fields,
+            future: question.future,
             ..SearchRequest::new(question.query)
         };
         let reader = store.home().reader();

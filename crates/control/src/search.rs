@@ -27,8 +27,6 @@ use crate::serve::StreamProgress;
 
 mod export;
 
-/// Events of a search that names no `limit`.
-const EVENTS_DEFAULT: u64 = 200;
 /// Events of an export that names no `limit`.
 const EXPORT_DEFAULT: u64 = 100_000;
 const BUCKETS_DEFAULT: u32 = 60;
@@ -47,12 +45,15 @@ pub struct SearchQuery {
     pub from_ns: i64,
     /// The time before which all lie; [`i64::MAX`] for no bound.
     pub to_ns: i64,
-    /// Events or rows at most.
-    pub limit: u64,
+    /// Events or rows at most; none for 200 events, or 10,000 rows of a table.
+    pub limit: Option<u64>,
     /// Bars of the histogram at most; 0 for none.
     pub buckets: u32,
     /// True if the fields of what was found are summed up.
     pub fields: bool,
+    /// True if the range ends when the search begins, and the events that are dated later are
+    /// counted as well.
+    pub future: bool,
     /// The destination whose store is asked; the first store otherwise.
     pub store: Option<String>,
 }
@@ -126,7 +127,7 @@ pub(crate) fn router(searcher: SharedSearcher) -> Router {
 }
 
 impl SearchParams {
-    fn question(self, limit: u64, whole: bool) -> Result<SearchQuery, SearchError> {
+    fn question(self, limit: Option<u64>, whole: bool) -> Result<SearchQuery, SearchError> {
         let now = Timestamp::now().0;
         let time = |text: &str| {
             when::time(text, now).ok_or_else(|| SearchError {
@@ -141,18 +142,26 @@ impl SearchParams {
         } else {
             time(since)?
         };
-        let to_ns = self.until.as_deref().map_or(Ok(i64::MAX), time)?;
+        let to_ns = match self.until.as_deref() {
+            Some("all") => i64::MAX,
+            Some(until) => time(until)?,
+            // A range ends now: one clock that is ahead must not fill the answer.
+            None if from_ns == i64::MIN => i64::MAX,
+            None => now,
+        };
+        let ends_now = self.until.is_none() && to_ns == now;
         Ok(SearchQuery {
             query: self.q,
             from_ns,
             to_ns,
-            limit: self.limit.unwrap_or(limit),
+            limit: self.limit.or(limit),
             buckets: if whole {
                 self.buckets.unwrap_or(BUCKETS_DEFAULT)
             } else {
                 0
             },
             fields: whole,
+            future: whole && ends_now,
             store: self.store,
         })
     }
@@ -164,7 +173,7 @@ async fn search(
     ValidQuery(asked): ValidQuery<SearchParams>,
 ) -> Response {
     let answer = asked
-        .question(EVENTS_DEFAULT, true)
+        .question(None, true)
         .and_then(|question| searcher.search(question));
     lines(answer, stay)
 }
@@ -185,7 +194,7 @@ async fn export(
 ) -> Response {
     let format = asked.format.unwrap_or_default();
     let answer = asked
-        .question(EXPORT_DEFAULT, false)
+        .question(Some(EXPORT_DEFAULT), false)
         .and_then(|question| searcher.search(question));
     match answer {
         Ok(replies) => export::download(format, replies, stay),

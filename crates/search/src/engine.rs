@@ -19,8 +19,9 @@ use tokio::time::timeout;
 use crate::answer::SearchAnswer;
 use crate::request::{ROWS_MAX, SearchRequest};
 use crate::run::RunningSearch;
-use crate::statement::RowKind;
+use crate::statement::RowLimits;
 use crate::stop::SearchStop;
+use crate::table_form::TableForm;
 
 /// Searches that wait for their turn at most; more are refused.
 pub(crate) const WAITING_MAX: usize = 32;
@@ -231,9 +232,11 @@ impl ParsedQuery {
         match self {
             Self::Search(query, request) => run.search(query, request).await,
             Self::Sql(statement, limit) => {
-                let (rows, more) = run.result(statement, RowKind::Table, *limit).await?;
-                run.matched(rows);
-                Ok(more.then_some(StopReason::Limit))
+                let limits = RowLimits::shown(*limit);
+                let rows = run.table(statement, TableForm::default(), limits).await?;
+                run.matched(rows.shown);
+                run.counted(rows);
+                Ok(rows.is_cut().then_some(StopReason::Limit))
             }
         }
     }

@@ -22,7 +22,7 @@
 //!
 //! # In reading order
 //! `engine` (threads and bounds) · `request` · `answer` · `run` · `event_search/` · `statement`
-//! (SQL) · `table/` · `scan` (all of it, unsorted) · `work` (pieces, newest first, shared by
+//! (SQL) · `table_form` (names of codes, rows of 0) · `table/` · `scan` (all of it, unsorted) · `work` (pieces, newest first, shared by
 //! threads) · `turn` · `has` · `cells` · `memory` · [`worker`] (a process for each search).
 #![forbid(unsafe_code)]
 
@@ -39,6 +39,7 @@ mod scan;
 mod statement;
 mod stop;
 mod table;
+mod table_form;
 mod tail;
 mod turn;
 mod work;
@@ -46,7 +47,7 @@ pub mod worker;
 
 pub use answer::SearchAnswer;
 pub use engine::{Engine, SearchOptions};
-pub use request::{BUCKETS_MAX, ROWS_MAX, SearchRequest};
+pub use request::{BUCKETS_MAX, EVENTS_DEFAULT, ROWS_DEFAULT, ROWS_MAX, SearchRequest};
 pub use scan::{EventScan, ScanOutput, StoredEvent};
 pub use tail::tail;
 pub use worker::WorkerPool;

@@ -2,10 +2,16 @@
 
 use std::time::Duration;
 
+use inrush_query::Query;
+use inrush_query::ast::QueryStage;
 use inrush_store::snapshot::Snapshot;
 
 /// Rows and events of an answer at most.
 pub const ROWS_MAX: u64 = 1_000_000;
+/// Events of an answer, unless something else is asked for.
+pub const EVENTS_DEFAULT: u64 = 200;
+/// Rows of a table, unless something else is asked for: a table that is cut misleads.
+pub const ROWS_DEFAULT: u64 = 10_000;
 /// Bars of a histogram at most.
 pub const BUCKETS_MAX: u32 = 1000;
 
@@ -15,6 +21,10 @@ const WIDTHS_MS: [u64; 26] = [
     300_000, 600_000, 900_000, 1_800_000, 3_600_000, 10_800_000, 21_600_000, 43_200_000,
     86_400_000,
 ];
+
+/// Nanoseconds that an event is ahead at least to be counted as one of the future: clocks differ by
+/// less all the time.
+pub(crate) const FUTURE_NS: i64 = 2_000_000_000;
 
 /// Nanoseconds that clocks of senders are ahead at most, if they are right at all.
 const AHEAD_MAX_NS: i64 = 3_600_000_000_000;
@@ -28,33 +38,47 @@ pub struct SearchRequest {
     pub from_ns: i64,
     /// The time before which all lie; [`i64::MAX`] for no bound.
     pub to_ns: i64,
-    /// Events or rows that are shown at most; [`ROWS_MAX`] bounds it.
-    pub limit: u64,
+    /// Events or rows that are shown at most; [`ROWS_MAX`] bounds it. None for
+    /// [`EVENTS_DEFAULT`] events, or [`ROWS_DEFAULT`] rows of a table.
+    pub limit: Option<u64>,
     /// Bars of the histogram at most; 0 for none. [`BUCKETS_MAX`] bounds it.
     pub buckets: u32,
     /// True if the fields of the found events are summed up.
     pub fields: bool,
+    /// True if the range ends when the search begins, whatever `to_ns` is, and the events that
+    /// are dated later are counted as well.
+    pub future: bool,
     /// Less time than [`SearchOptions::time_max`](crate::SearchOptions).
     pub time_max: Option<Duration>,
 }
 
 impl SearchRequest {
-    /// A question without bounds of time, which shows 200 events, their histogram and fields.
+    /// A question without bounds of time, which shows [`EVENTS_DEFAULT`] events, their histogram and fields.
     pub fn new(query: impl Into<String>) -> Self {
         Self {
             query: query.into(),
             from_ns: i64::MIN,
             to_ns: i64::MAX,
-            limit: 200,
+            limit: None,
             buckets: 60,
             fields: true,
+            future: false,
             time_max: None,
         }
+    }
+
+    /// Events or rows that are shown at most, for the query that was read of this request.
+    pub fn limit_of(&self, query: &Query) -> u64 {
+        let usual = match query.stages.first() {
+            Some(QueryStage::Aggregate(_) | QueryStage::Top { .. }) => ROWS_DEFAULT,
+            _ => EVENTS_DEFAULT,
+        };
+        self.limit.unwrap_or(usual).min(ROWS_MAX)
     }
 }
 
 /// The range of time that an answer speaks of, and the width of its bars.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct HistogramSpan {
     pub(crate) from_ms: i64,
     pub(crate) to_ms: i64,

@@ -10,48 +10,108 @@ use inrush_store::reply::{SearchHit, SearchReply, events};
 use crate::cells::{rows_of, table_of};
 use crate::run::RunningSearch;
 use crate::stop::SearchStop;
+use crate::table_form::TableForm;
 
 /// Interval between two progress reports to the asker.
 pub(crate) const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 
-/// Kind of a result's rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RowKind {
-    /// Rows of a table.
-    Table,
-    /// Events, in an order of their own.
-    Events,
+/// Rows of a result at most: those that are sent, and those that are counted, which are as many or
+/// more.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowLimits {
+    pub(crate) shown: u64,
+    pub(crate) counted: u64,
+}
+
+impl RowLimits {
+    /// Limits of a result of which nothing is known beyond the rows that are sent.
+    pub(crate) const fn shown(limit: u64) -> Self {
+        Self {
+            shown: limit,
+            counted: limit,
+        }
+    }
+}
+
+/// Rows of a result, as far as they were sent and counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ResultRows {
+    /// Rows that were sent.
+    pub(crate) shown: u64,
+    /// Rows that were counted.
+    pub(crate) counted: u64,
+    /// True if there are more rows than were counted.
+    pub(crate) more: bool,
+}
+
+impl ResultRows {
+    /// True if not all rows were sent.
+    pub(crate) const fn is_cut(&self) -> bool {
+        self.more || self.counted > self.shown
+    }
+
+    /// Counts a row. True if it is to be sent.
+    fn count(&mut self, limits: RowLimits) -> bool {
+        if self.counted >= limits.counted {
+            self.more = true;
+            return false;
+        }
+        self.counted += 1;
+        let shown = self.shown < limits.shown;
+        self.shown += u64::from(shown);
+        shown
+    }
 }
 
 impl RunningSearch {
-    /// Runs a statement and sends its result, `limit` rows at most. Says how many those were, and
-    /// whether there were more.
-    pub(crate) async fn result(
+    /// Runs a statement and sends its result as a table.
+    pub(crate) async fn table(
         &self,
         sql: &str,
-        rows: RowKind,
-        limit: u64,
-    ) -> Result<(u64, bool), SearchStop> {
+        mut form: TableForm,
+        limits: RowLimits,
+    ) -> Result<ResultRows, SearchStop> {
         let planner = self.planner()?;
         let statement = planner.statement(sql).await?;
-        if rows == RowKind::Table {
-            let table = table_of(&statement.schema());
-            self.send(SearchReply::Table(table)).await?;
-        }
+        let header = form.header(table_of(&statement.schema()));
+        self.send(SearchReply::Table(header)).await?;
         let mut batches = statement.stream().await?;
-        let mut left = limit;
+        let mut rows = ResultRows::default();
         while let Some(batch) = self.next(&mut batches).await? {
-            let count = batch.num_rows();
-            let shown = batch.slice(0, count.min(usize::try_from(left).unwrap_or(usize::MAX)));
-            let cut = shown.num_rows() < count;
-            left -= shown.num_rows() as u64;
-            self.show(&shown, rows).await?;
-            if left == 0 {
-                let more = cut || self.has_more(&mut batches).await?;
-                return Ok((limit, more));
+            for row in rows_of(&batch)?.into_iter().flat_map(|row| form.rows(row)) {
+                if rows.count(limits) {
+                    self.send(SearchReply::Row(row)).await?;
+                }
+            }
+            if rows.more {
+                return Ok(rows);
             }
         }
-        Ok((limit - left, false))
+        for row in form.rest() {
+            if rows.count(limits) {
+                self.send(SearchReply::Row(row)).await?;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Runs a statement whose rows are events, and sends `limit` of them at most, in their order.
+    pub(crate) async fn sorted(&self, sql: &str, limit: u64) -> Result<ResultRows, SearchStop> {
+        let planner = self.planner()?;
+        let mut batches = planner.statement(sql).await?.stream().await?;
+        let mut rows = ResultRows::default();
+        while let Some(batch) = self.next(&mut batches).await? {
+            let found: Vec<SearchHit> = events(&batch).collect();
+            for event in found {
+                if rows.count(RowLimits::shown(limit)) {
+                    self.send(SearchReply::Event(Box::new(event))).await?;
+                }
+            }
+            if rows.more {
+                break;
+            }
+        }
+        Ok(rows)
     }
 
     /// The next batch. While it is awaited, the asker is told how far it is.
@@ -69,31 +129,5 @@ impl RunningSearch {
                 }
             }
         }
-    }
-
-    async fn has_more(&self, batches: &mut SendableRecordBatchStream) -> Result<bool, SearchStop> {
-        while let Some(batch) = self.next(batches).await? {
-            if batch.num_rows() > 0 {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    async fn show(&self, batch: &RecordBatch, rows: RowKind) -> Result<(), SearchStop> {
-        match rows {
-            RowKind::Table => {
-                for row in rows_of(batch)? {
-                    self.send(SearchReply::Row(row)).await?;
-                }
-            }
-            RowKind::Events => {
-                let found: Vec<SearchHit> = events(batch).collect();
-                for event in found {
-                    self.send(SearchReply::Event(Box::new(event))).await?;
-                }
-            }
-        }
-        Ok(())
     }
 }

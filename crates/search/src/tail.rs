@@ -87,7 +87,7 @@ impl TailSearch {
             far: Arc::new([]),
         };
         let request = SearchRequest {
-            limit: AT_ONCE,
+            limit: Some(AT_ONCE),
             buckets: 0,
             fields: false,
             ..SearchRequest::new(&self.query)

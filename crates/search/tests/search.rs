@@ -541,7 +541,7 @@ fn one_pass_finds_what_sql_finds_and_what_the_query_means() {
             let range = QueryRange {
                 from_ns,
                 to_ns,
-                limit: 1000,
+                limit: Some(1000),
             };
             let predicate = sql::translate(&query, &range).predicate;
             let statement = format!("SELECT seq FROM events WHERE {predicate}");

@@ -45,6 +45,12 @@ pub struct SearchPlan {
     pub to_ms: i64,
     /// The width of a bar of the histogram; 0 if there is none.
     pub bucket_ms: u64,
+    /// Width of a table's stretches of time, in milliseconds; none without such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_ms: Option<u64>,
+    /// Hints on what to write instead, if nothing is found: habits of other products.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<String>,
 }
 
 /// Progress of a search, in files, events and bytes.
@@ -142,6 +148,16 @@ pub struct SearchSummary {
     pub elapsed_ms: u64,
     /// Reason of an end before everything was seen or shown; none otherwise.
     pub stopped: Option<StopReason>,
+    /// Rows of the table, shown or not, as far as they were counted; none for events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
+    /// True if the table has more rows than were counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rows_more: bool,
+    /// Events that the query finds and that are dated more than 2 s after now, if the range ends
+    /// now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub future: Option<u64>,
     /// Cost of the search.
     #[serde(default)]
     pub cost: SearchCost,
@@ -227,6 +243,8 @@ mod tests {
                     from_ms: 0,
                     to_ms: 5,
                     bucket_ms: 1,
+                    step_ms: None,
+                    hints: Vec::new(),
                 }),
                 r#"{"type":"plan","sql":"SELECT 1","from_ms":0,"to_ms":5,"bucket_ms":1}"#,
             ),

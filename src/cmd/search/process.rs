@@ -99,7 +99,6 @@ impl SearchBackend for ProcessBackend {
     fn search(&self, request: SearchRequest) -> Result<ReplyIterator<'_>, SearchError> {
         let mut asked = vec![
             ("q", request.query),
-            ("limit", request.limit.to_string()),
             ("buckets", request.buckets.to_string()),
             (
                 "since",
@@ -109,8 +108,16 @@ impl SearchBackend for ProcessBackend {
                 },
             ),
         ];
-        if request.to_ns != i64::MAX {
-            asked.push(("until", time(request.to_ns)));
+        if let Some(limit) = request.limit {
+            asked.push(("limit", limit.to_string()));
+        }
+        // A range that ends now is the usual one: the process counts what lies behind it.
+        if !request.future {
+            let until = match request.to_ns {
+                i64::MAX => "all".to_owned(),
+                ns => time(ns),
+            };
+            asked.push(("until", until));
         }
         self.ask("search", &asked)
     }

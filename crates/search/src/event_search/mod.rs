@@ -81,28 +81,53 @@ impl RunningSearch {
             to_ns: request.to_ns,
             limit,
         };
+        let to_sum = if request.fields { SUMMED_MAX } else { 0 };
+        let search = self.prepared(query, &range, span, to_sum)?;
+        let mut lead = ResultMerger::new(self, &search);
+        lead.go().await?;
+        lead.finish().await
+    }
+
+    /// Number of the events from a time on that the query finds.
+    pub(crate) async fn count_from(&self, query: &Query, from_ns: i64) -> Result<u64, SearchStop> {
+        let range = QueryRange {
+            from_ns,
+            to_ns: i64::MAX,
+            limit: 0,
+        };
+        let search = self.prepared(query, &range, HistogramSpan::default(), 0)?;
+        let mut lead = ResultMerger::new(self, &search);
+        lead.beside = true;
+        lead.go().await?;
+        Ok(lead.matched)
+    }
+
+    fn prepared(
+        &self,
+        query: &Query,
+        range: &QueryRange,
+        span: HistogramSpan,
+        to_sum: i64,
+    ) -> Result<Arc<EventSearch>, SearchStop> {
+        let limit = range.limit;
         let timeless = QueryRange {
             from_ns: i64::MIN,
             to_ns: i64::MAX,
-            ..range
+            ..*range
         };
         // The time is not a part of the condition: it is known of most pieces as a whole.
         let translation = sql::translate(query, &timeless);
-        let wanted = PruningFilter::of(&translation, &range);
+        let wanted = PruningFilter::of(&translation, range);
         let work = PieceQueue::new(&self.snapshot, wanted, &self.bounds.footers);
         self.scans.add(&work);
-        let to_sum = if request.fields { SUMMED_MAX } else { 0 };
-        let search = Arc::new(EventSearch {
+        Ok(Arc::new(EventSearch {
             condition: StagedFilter::new(&translation.predicate)?,
             work,
             span,
             limit: usize::try_from(limit).unwrap_or(usize::MAX),
             floor: AtomicI64::new(if limit == 0 { i64::MAX } else { i64::MIN }),
             to_sum: AtomicI64::new(to_sum),
-        });
-        let mut lead = ResultMerger::new(self, &search);
-        lead.go().await?;
-        lead.finish().await
+        }))
     }
 }
 
@@ -114,6 +139,8 @@ struct ResultMerger<'a> {
     bars: Vec<u64>,
     sums: FacetCounts,
     matched: u64,
+    /// True if these events are none of the answer.
+    beside: bool,
     told: Instant,
     drawn: Instant,
 }
@@ -129,6 +156,7 @@ impl<'a> ResultMerger<'a> {
             bars: vec![0; search.span.buckets],
             sums: FacetCounts::default(),
             matched: 0,
+            beside: false,
             told: now,
             drawn: now,
         }
@@ -160,7 +188,9 @@ impl<'a> ResultMerger<'a> {
 
     async fn take(&mut self, outcome: PieceResult) -> Result<(), SearchStop> {
         self.matched += outcome.count;
-        self.run.matched(outcome.count);
+        if !self.beside {
+            self.run.matched(outcome.count);
+        }
         for (bar, count) in outcome.bars {
             if let Some(sum) = self.bars.get_mut(bar) {
                 *sum += count;

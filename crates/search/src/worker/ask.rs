@@ -374,7 +374,7 @@ impl ReplyProgress {
                 bytes_scanned: self.progress.bytes_scanned,
                 memory_bytes: peak as u64,
             },
-            set_aside: Vec::new(),
+            ..SearchSummary::default()
         })
     }
 }

@@ -117,6 +117,7 @@ impl WorkerPool {
             limit: request.limit,
             buckets: request.buckets,
             fields: request.fields,
+            future: request.future,
         };
         Ok(self.answer(reader, Box::new(snapshot), time_max, question))
     }

@@ -223,6 +223,7 @@ fn begin(
             limit,
             buckets,
             fields,
+            future,
         } => {
             let request = SearchRequest {
                 from_ns,
@@ -230,6 +231,7 @@ fn begin(
                 limit,
                 buckets,
                 fields,
+                future,
                 ..SearchRequest::new(query)
             };
             engine.search(snapshot, request)?

@@ -70,9 +70,10 @@ pub(super) enum WireQuery {
         query: String,
         from_ns: i64,
         to_ns: i64,
-        limit: u64,
+        limit: Option<u64>,
         buckets: u32,
         fields: bool,
+        future: bool,
     },
     Sql {
         statement: String,
