@@ -7,7 +7,7 @@
 //!
 //! # Limits
 //! `SENDERS_MAX` senders a source. `SAMPLES_MAX` of them have a sample of `SAMPLE_BYTES_MAX` bytes,
-//! replaced after `SAMPLE_EVERY_NS`. Rates are measured over windows of `WINDOW_NS`.
+//! replaced after `SAMPLE_EVERY_NS`. Each has `PRODUCTS_MAX` products of `PRODUCT_BYTES_MAX` bytes. Rates are measured over windows of `WINDOW_NS`.
 //!
 //! # After a crash
 //! Nothing is kept. A reload that keeps the source keeps its senders.
@@ -16,7 +16,7 @@ use std::collections::hash_map::RandomState;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use inrush_event::{Anomalies, Batch, Format, Record, Timestamp};
+use inrush_event::{Anomalies, Batch, EventNames, Format, Record, Timestamp};
 use lru::LruCache;
 
 /// Senders remembered for a source; it bounds what spoofed addresses can make us hold to some
@@ -28,6 +28,12 @@ const SAMPLES_MAX: usize = 4096;
 
 /// Bytes of such a record.
 const SAMPLE_BYTES_MAX: usize = 1024;
+
+/// Products of a sender that are remembered: a relay sends for many.
+const PRODUCTS_MAX: usize = 4;
+
+/// Bytes of a product's name: packs choose it, and some take it from the event.
+const PRODUCT_BYTES_MAX: usize = 64;
 
 /// A record is kept for at least so long before a newer one takes its place, in nanoseconds.
 const SAMPLE_EVERY_NS: i64 = 1_000_000_000;
@@ -47,6 +53,8 @@ pub struct PeerTally {
     pub bytes: u64,
     /// Its last event, as an index into the batch.
     pub last: u32,
+    /// Events that packs were asked about and no rule recognised.
+    pub unrecognised: u64,
 }
 
 /// A record as it came, cut, and when it was taken.
@@ -67,6 +75,10 @@ pub struct SenderState {
     pub events: u64,
     /// Bytes of the raw records of those events, without framing.
     pub bytes: u64,
+    /// Events since `first_seen` that packs were asked about and no rule recognised.
+    pub unrecognised: u64,
+    /// Vendor and product of its last events, the latest first; empty while none was recognised.
+    pub products: Vec<Arc<str>>,
     /// Header format of its last event.
     pub format: Format,
     /// The clock of its last event less ours, in nanoseconds; `None` if it carried no time.
@@ -88,6 +100,8 @@ impl SenderState {
             last_seen: now,
             events: 0,
             bytes: 0,
+            unrecognised: 0,
+            products: Vec::new(),
             format: Format::Unparsed,
             skew_ns: None,
             zone_guessed: None,
@@ -108,6 +122,12 @@ impl SenderState {
         }
     }
 
+    /// True if not all of its events are understood: packs did not recognise some, or there is
+    /// neither a product nor a header.
+    pub fn is_unknown(&self) -> bool {
+        self.unrecognised > 0 || (self.products.is_empty() && self.format == Format::Unparsed)
+    }
+
     /// The last record that was kept of it.
     pub fn sample(&self) -> Option<&[u8]> {
         self.sample.as_ref().map(|sample| &*sample.bytes)
@@ -124,6 +144,7 @@ impl SenderState {
         self.last_seen = now;
         self.events += tally.events;
         self.bytes += tally.bytes;
+        self.unrecognised += tally.unrecognised;
     }
 
     /// Takes note of how its last event was read.
@@ -136,6 +157,23 @@ impl SenderState {
             self.zone_guessed = Some(record.zone_minutes);
         } else if record.anomalies.contains(Anomalies::ZONE_ASSUMED) {
             self.zone_guessed = None;
+        }
+    }
+
+    /// Takes note of the product that its last event is of.
+    fn note_product(&mut self, names: &EventNames<'_>) {
+        if names.vendor.is_empty() && names.product.is_empty() {
+            return;
+        }
+        let name = [names.vendor, names.product].join(&b' ');
+        let name = &name[..name.len().min(PRODUCT_BYTES_MAX)];
+        let name = String::from_utf8_lossy(name.trim_ascii());
+        match self.products.iter().position(|known| **known == *name) {
+            Some(at) => self.products[..=at].rotate_right(1),
+            None => {
+                self.products.truncate(PRODUCTS_MAX - 1);
+                self.products.insert(0, name.into());
+            }
         }
     }
 
@@ -207,6 +245,7 @@ impl SenderTable {
             let last = batch.records().get(tally.last as usize);
             if let Some(record) = last.filter(is_its) {
                 sender.recognise(record);
+                sender.note_product(&batch.names(record));
                 let room = sender.sample.is_some() || self.samples < SAMPLES_MAX;
                 if room && sender.is_sample_due(now) {
                     self.samples += usize::from(sender.sample.is_none());
@@ -272,6 +311,7 @@ mod tests {
             events,
             bytes: 10 * events,
             last: 0,
+            unrecognised: 0,
         }
     }
 
@@ -308,6 +348,40 @@ mod tests {
             (Timestamp(5), Timestamp(2 * SECOND))
         );
         assert_eq!(sender.sample(), Some(&b"<13>x"[..]));
+    }
+
+    #[test]
+    fn a_sender_is_the_products_of_its_last_events_and_unknown_while_some_have_none() {
+        let mut sender = SenderState::new(Timestamp(0));
+        assert!(sender.is_unknown());
+        let mut note = |vendor: &'static str, product: &'static str| {
+            sender.note_product(&EventNames {
+                vendor: vendor.as_bytes(),
+                product: product.as_bytes(),
+                ..EventNames::default()
+            });
+        };
+        for (vendor, product) in [
+            ("cisco", "asa"),
+            ("", ""),
+            ("squid", ""),
+            ("cisco", "asa"),
+            ("a", "1"),
+            ("b", "2"),
+            ("c", "3"),
+        ] {
+            note(vendor, product);
+        }
+        let shown: Vec<&str> = sender.products.iter().map(|name| &**name).collect();
+        assert_eq!(shown, ["c 3", "b 2", "a 1", "cisco asa"]);
+        assert!(!sender.is_unknown(), "a product is known without a header");
+        let some = PeerTally {
+            unrecognised: 1,
+            ..tally(1, 2)
+        };
+        sender.count(Timestamp(1), &some);
+        assert!(sender.is_unknown());
+        assert_eq!((sender.events, sender.unrecognised), (2, 1));
     }
 
     #[test]

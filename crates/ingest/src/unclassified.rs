@@ -123,12 +123,19 @@ pub struct UnclassifiedNotes {
     hashes: Vec<u64>,
     rows: Vec<BatchKind>,
     events: u64,
+    /// Events of each sender, by its number in the batch.
+    by_peer: Vec<u64>,
 }
 
 impl UnclassifiedNotes {
     /// Takes note of an event that no rule recognised.
     pub fn note(&mut self, arena: &[u8], record: &Record) {
         self.events += 1;
+        let peer = record.peer as usize;
+        if self.by_peer.len() <= peer {
+            self.by_peer.resize(peer + 1, 0);
+        }
+        self.by_peer[peer] += 1;
         let program = cut(record.app, PROGRAM_BYTES_MAX);
         let hash = self.hasher.hash_one((program.of(arena), record.format));
         // The last ones first: events of one kind come together.
@@ -153,6 +160,12 @@ impl UnclassifiedNotes {
         self.hashes.clear();
         self.rows.clear();
         self.events = 0;
+        self.by_peer.clear();
+    }
+
+    /// Events of each sender, by its number in the batch, and forgets them.
+    pub fn take_by_peer(&mut self) -> impl Iterator<Item = (usize, u64)> {
+        self.by_peer.drain(..).enumerate()
     }
 
     /// Tells all of them, and forgets them; says how many events they were.

@@ -278,8 +278,13 @@ pub struct SenderStatus {
     /// from earlier events. Behind a relay it is that of one of its hosts.
     pub zone_guessed: Option<String>,
     /// Header format of its last event: `rfc3164`, `rfc5424`, `cisco`, `unparsed`.
-    pub recognised: &'static str,
-    /// True if that format is `unparsed`: the event was not understood.
+    pub format: &'static str,
+    /// Vendor and product of its last events, as packs recognised them, the latest first. Empty
+    /// without packs.
+    pub recognised: Vec<String>,
+    /// Events that packs were asked about and no rule recognised.
+    pub unrecognised: u64,
+    /// True if some events were not recognised, or if there is neither a product nor a header.
     pub unknown: bool,
     /// A record of the last second in which it sent, as it came, but for its end where it is long.
     /// Kept for the first 4,096 senders of a source; what is not UTF-8 is shown as U+FFFD.

@@ -8,7 +8,7 @@
 //! * A source is unhealthy after its UDP thread, any stream worker or the acceptor has ended.
 //!
 //! # Limits
-//! `SENDERS_LISTED` senders are listed, unparsed ones first, then by last event; `others` sums the
+//! `SENDERS_LISTED` senders are listed, unknown ones first, then by last event; `others` sums the
 //! rest. A queue without room is an alarm after `BLOCKED_TOO_LONG`.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
 use inrush_config::{AdminOptions, HealthOptions};
-use inrush_event::{Format, LedgerSnapshot, Metric, MetricSample, MetricsPage, Timestamp};
+use inrush_event::{LedgerSnapshot, Metric, MetricSample, MetricsPage, Timestamp};
 use inrush_ingest::sender_table::{EvictedSenders, SenderState};
 use inrush_ingest::timezone;
 use inrush_inspect::explain;
@@ -227,8 +227,7 @@ impl Admin for StatusReporter {
             all.extend(senders.into_iter().map(named));
         }
         all.sort_by_key(|(_, _, sender)| {
-            let known = sender.format != Format::Unparsed;
-            (known, std::cmp::Reverse(sender.last_seen))
+            (!sender.is_unknown(), std::cmp::Reverse(sender.last_seen))
         });
         for (source, _, sender) in all.drain(all.len().min(SENDERS_LISTED)..) {
             others.entry(source).or_default().add(&sender);
@@ -393,8 +392,14 @@ fn sender_status(source: &str, ip: IpAddr, sender: &SenderState, now: Timestamp)
         rate: sender.rate(now),
         clock_skew_ms: sender.skew_ns.map(|skew| skew as f64 / MS as f64),
         zone_guessed: sender.zone_guessed.map(timezone::offset),
-        recognised: sender.format.name(),
-        unknown: sender.format == Format::Unparsed,
+        format: sender.format.name(),
+        recognised: sender
+            .products
+            .iter()
+            .map(|name| name.to_string())
+            .collect(),
+        unrecognised: sender.unrecognised,
+        unknown: sender.is_unknown(),
         sample: sample.map(|text| text.into_owned()),
         source: source.to_owned(),
     }

@@ -193,7 +193,7 @@ fn senders_say_what_they_are_and_the_unknown_come_first() {
         (&unknown["ip"], &unknown["unknown"]),
         (&"127.0.0.2".into(), &true.into())
     );
-    assert_eq!(unknown["recognised"], "unparsed");
+    assert_eq!(unknown["format"], "unparsed");
     assert_eq!(unknown["sample"], "\u{fffd}what is this");
     assert_eq!(unknown["clock_skew_ms"], Value::Null);
     assert_eq!(
@@ -201,7 +201,7 @@ fn senders_say_what_they_are_and_the_unknown_come_first() {
         (&"127.0.0.1".into(), &2.into())
     );
     assert_eq!(
-        (&known["recognised"], &known["unknown"]),
+        (&known["format"], &known["unknown"]),
         (&"rfc5424".into(), &false.into())
     );
     let sample = known["sample"].as_str().unwrap();

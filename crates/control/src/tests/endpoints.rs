@@ -46,7 +46,7 @@ fn lists_come_under_both_paths() {
         );
         assert_eq!(sender["zone_guessed"], "-05:00");
         assert_eq!(
-            (&sender["recognised"], &sender["unknown"]),
+            (&sender["format"], &sender["unknown"]),
             (&"unparsed".into(), &true.into())
         );
     }

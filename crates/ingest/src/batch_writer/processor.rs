@@ -148,7 +148,8 @@ impl EventProcessor {
             ] {
                 sum.0 += more.0;
                 sum.1 += more.1;
-                open.tally.bytes -= more.1;
+                // A rule or charset may have made a record longer than it came.
+                open.tally.bytes = open.tally.bytes.saturating_sub(more.1);
             }
         }
         self.flag_skewed(open, from);
@@ -159,7 +160,7 @@ impl EventProcessor {
             let (events, bytes) = shaper.run(&mut open.builder, from);
             open.filtered.0 += events;
             open.filtered.1 += bytes;
-            open.tally.bytes -= bytes;
+            open.tally.bytes = open.tally.bytes.saturating_sub(bytes);
         }
         self.recognised = open.builder.len();
     }
@@ -303,6 +304,9 @@ impl EventProcessor {
             if let Some(fallen) = recogniser.fallen() {
                 let events = fallen.tell(&self.unknown, &open.builder, now.wall);
                 self.source.unrecognised.add(events);
+                for (peer, events) in fallen.take_by_peer() {
+                    open.tally.add_unrecognised(peer, events);
+                }
             }
             let dropped = recogniser.take_dropped();
             let dropped = dropped.map(|(rule, n)| (self.ledger.filtered(rule), n));

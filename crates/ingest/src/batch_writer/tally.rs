@@ -62,6 +62,7 @@ impl BatchTally {
             events: 0,
             bytes: 0,
             last: 0,
+            unrecognised: 0,
         };
         if self.peers.len() <= index {
             self.peers.resize(index + 1, nothing);
@@ -73,7 +74,15 @@ impl BatchTally {
             events: row.events + events,
             bytes: row.bytes + bytes,
             last,
+            unrecognised: row.unrecognised,
         };
+    }
+
+    /// Adds events of a sender that no rule recognised.
+    pub(super) fn add_unrecognised(&mut self, peer: usize, events: u64) {
+        if let Some(row) = self.peers.get_mut(peer) {
+            row.unrecognised += events;
+        }
     }
 
     /// Forgets what was odd about events.
