@@ -13,6 +13,7 @@
 
 mod pattern;
 mod program;
+mod replacement;
 mod view;
 
 pub use program::{CelValue, CompileError, EvaluationError, Program, ResultKind};

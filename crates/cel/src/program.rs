@@ -3,6 +3,7 @@
 //! # What it guarantees
 //! * Compilation rejects bad syntax, unknown variables, and most type errors by a sample event.
 //! * A literal pattern of `matches` is compiled once and matches in time linear in the text.
+//!   The pattern of `regex.replace` is always a literal.
 //! * A panic of the parser is a [`CompileError`], since the parser runs on a thread of its own.
 //!
 //! # States
@@ -24,6 +25,7 @@ use inrush_event::{Anomalies, EventNames, Record, SourceInfo, Span, Timestamp};
 use regex::Regex;
 
 use crate::pattern::RegexPool;
+use crate::replacement::{RegexReplacement, is_regex_library};
 use crate::view::{EventView, OF_CLASS, VARIABLES};
 
 /// Bytes of an expression, at most.
@@ -362,12 +364,30 @@ fn parts(at: &mut Expression) -> Vec<&mut Expression> {
     }
 }
 
-/// Compiles the patterns of `matches` once: the language would do so for each event.
+/// Compiles the patterns of `matches` and `regex.replace` once: the language would do so for each
+/// event.
 fn patterns(
     at: &mut Expression,
     context: &mut Context<'static, 'static>,
     count: &mut usize,
 ) -> Result<(), CompileError> {
+    if let Expr::Call(call) = &mut at.expr
+        && call.func_name == "replace"
+        && call.target.as_deref().is_some_and(is_regex_library)
+    {
+        let replace = RegexReplacement::of(call).map_err(error)?;
+        call.target = None;
+        call.args.remove(1);
+        call.func_name = format!("regex_replace_{count}");
+        *count += 1;
+        let run = move |text: Arc<String>, by: Arc<String>| {
+            let replaced = replace.run(&text, &by);
+            replaced.map(|text| cel::Value::String(Arc::new(text)))
+        };
+        context
+            .add_function(&call.func_name, run)
+            .map_err(|clash| error(clash.to_string()))?;
+    }
     if let Expr::Call(call) = &mut at.expr
         && call.func_name == "matches"
         && call.target.is_some()
@@ -497,6 +517,13 @@ mod tests {
         gives("size > 80 && received == 5.0 && time == 5.0", "true");
         gives("severity + 1", "7");
         gives("message.upperAscii()", "BUILT IT");
+        gives("regex.replace(message, '[aeiou]', '*')", "B**lt *t");
+        gives(
+            r"regex.replace(message, '([A-Za-z]+) ([a-z]+)', '\\2 \\1')",
+            "it Built",
+        );
+        gives("regex.replace(raw, '^.*$', message)", "Built it");
+        gives(r"regex.replace(message, 'x*', '\\\\') != message", "true");
     }
 
     #[test]
@@ -522,6 +549,20 @@ mod tests {
         assert!(syntax.contains("is no expression"), "{syntax}");
         let pattern = refused(r#"message.matches("(")"#, ResultKind::Condition);
         assert!(pattern.contains("the pattern of `matches`"), "{pattern}");
+        for (written, why) in [
+            (
+                "regex.replace(message, '(', '')",
+                "the pattern of `regex.replace`",
+            ),
+            ("regex.replace(message, host, '')", "a text in quotes"),
+            ("regex.replace(message, 'a')", "three texts"),
+            (r"regex.replace(message, '(a)', '\\2')", "has 1 group"),
+            (r"regex.replace(message, 'a', '\\x')", "a backslash"),
+            ("regex.extract(message, 'a')", "regex"),
+        ] {
+            let refused = refused(written, ResultKind::Value);
+            assert!(refused.contains(why), "{written}: {refused}");
+        }
         let call = refused("shout(message)", ResultKind::Value);
         assert!(call.contains("shout"), "{call}");
         let brackets = |n: usize| format!("{}1{}", "(".repeat(n), ")".repeat(n));

@@ -1,4 +1,12 @@
 //! One worker's side: asks the expressions about each event of the batch that is being filled.
+//!
+//! # What it guarantees
+//! * Transforms are asked in their order, each about the result of the one before.
+//! * An expression that fails leaves the event as it was, and is counted by its rule.
+//! * A new message also replaces the old one in the raw record, whatever destination reads it.
+//!
+//! # Limits
+//! `CHANGED_MAX` classes as transforms leave them are remembered; then they are made anew.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -212,7 +220,7 @@ impl EventTransformer {
             match target {
                 TransformTarget::Extra(key) => Extra::push(*key, value.as_bytes(), &mut extra),
                 TransformTarget::Host => record.host = append(builder, value.as_bytes()),
-                TransformTarget::Message => record.message = append(builder, value.as_bytes()),
+                TransformTarget::Message => set_message(&mut record, value.as_bytes(), builder),
             }
         }
         for ((name, _), value) in transform.fields.iter().zip(values) {
@@ -265,6 +273,41 @@ impl EventTransformer {
             (before, Arc::new(class))
         });
         builder.class(changed)
+    }
+}
+
+/// Gives a record another message. The raw record is written anew with it: what a rule masks must
+/// not reach a destination that keeps the raw record.
+fn set_message(record: &mut Record, message: &[u8], builder: &mut BatchBuilder) {
+    let (raw, old) = match record.message.is_empty() {
+        true => (record.raw, Span::new(record.raw.end(), record.raw.end())),
+        false => (record.raw, record.message),
+    };
+    let inside = old.start() >= raw.start() && old.end() <= raw.end();
+    // An event of a collector is its message, and its envelope tells by that whether it changed.
+    if record.format.has_json_fields() || !inside {
+        record.raw = append(builder, message);
+        record.message = append(builder, message);
+        return;
+    }
+    let part = |from: usize, to: usize| builder.bytes().get(from..to).unwrap_or_default().to_vec();
+    let (header, rest) = (part(raw.start(), old.start()), part(old.end(), raw.end()));
+    let start = append(builder, &header).start();
+    record.message = append(builder, message);
+    let end = append(builder, &rest).end();
+    record.raw = Span::new(start, end);
+    // Parts of the header are found in the record that they are in.
+    for span in [
+        &mut record.host,
+        &mut record.app,
+        &mut record.proc_id,
+        &mut record.msg_id,
+        &mut record.sdata,
+    ] {
+        if !span.is_empty() && span.start() >= raw.start() && span.end() <= old.start() {
+            let at = start + (span.start() - raw.start());
+            *span = Span::new(at, at + span.len());
+        }
     }
 }
 
