@@ -22,6 +22,7 @@
 
 mod access;
 mod certificate_files;
+mod changes;
 mod check;
 mod clients;
 mod memory;
@@ -44,6 +45,7 @@ use inrush_yaml::{Findings, Location, YamlNode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use changes::{OptionChange, changes};
 pub use clients::expired_lists;
 pub use inrush_ingest::options::{DnsServer, HostsOptions, ReverseDnsOptions};
 pub use inrush_ingest::options::{

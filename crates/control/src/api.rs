@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use inrush_inspect::explain::RECORD_BYTES_MAX;
+use inrush_pipeline::ReloadReport;
 use inrush_pipeline::quarantine::QuarantineQuery;
 use inrush_status::Admin;
 use serde::{Deserialize, Serialize};
@@ -204,7 +205,7 @@ async fn reload(
     // The lock travels with the work: a client that goes away does not let a second one in.
     let work = tokio::task::spawn_blocking(move || {
         let _one_at_a_time = one_at_a_time;
-        followers.follow(admin.reload())
+        log_reload(followers.follow(admin.reload()))
     });
     match work.await {
         Ok(Ok(report)) => Json(report).into_response(),
@@ -220,6 +221,24 @@ async fn reload(
             "the reload failed; see the log",
         ),
     }
+}
+
+/// Logs how a reload over the API ended: whoever looks for the cause of a change finds it.
+fn log_reload(ended: Result<ReloadReport, Vec<String>>) -> Result<ReloadReport, Vec<String>> {
+    match &ended {
+        Ok(report) if report.changed.is_empty() => {
+            tracing::info!("the configuration was reloaded over the API: no change");
+        }
+        Ok(report) => {
+            let changed = report.changed.join("; ");
+            tracing::info!(%changed, "the configuration was reloaded over the API");
+        }
+        Err(problems) => {
+            let problems = problems.join("; ");
+            tracing::warn!(%problems, "a reload over the API failed; the old configuration runs on");
+        }
+    }
+    ended
 }
 
 type QuarantineParams = Result<Query<QuarantineQuery>, QueryRejection>;

@@ -68,7 +68,8 @@ impl StartError {
 /// Result of a reload.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ReloadReport {
-    /// Changes, one line each; empty if nothing changed.
+    /// Changes, one line each: parts that were added, changed or removed, then each option with its
+    /// former and its new value. Empty if nothing changed.
     pub changed: Vec<String>,
 }
 
@@ -366,6 +367,10 @@ impl Topology {
         self.swap_sources(&mut graph, &config, &mut report, &mut problems);
         self.publish(&graph);
         self.reserve_descriptors(&config);
+        let options = inrush_config::changes(&graph.config, &config);
+        report
+            .changed
+            .extend(options.iter().map(ToString::to_string));
         graph.config = config;
         if problems.is_empty() {
             return Ok(report);
