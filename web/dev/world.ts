@@ -352,7 +352,9 @@ export class World {
         silent_s,
         clock_skew_ms: i % 9 === 4 ? 3_612_000 : (roll() - 0.5) * 900,
         zone_guessed: i % 9 === 5 ? "-05:00" : null,
-        recognised: unknown ? null : this.#text(names[i % names.length] ?? "", i),
+        format: unknown ? "unparsed" : i % 2 === 0 ? "rfc3164" : "rfc5424",
+        recognised: unknown ? [] : [this.#text(names[i % names.length] ?? "", i)],
+        unrecognised: unknown ? (i % 2 === 0 ? events : Math.ceil(events / 3)) : 0,
         unknown,
         sample: this.#text(
           unknown

@@ -137,6 +137,9 @@ export interface SearchEvent {
   msg_id?: string;
   raw?: string;
   message?: string;
+  sender?: string;
+  /** Names joined by commas. */
+  anomalies?: string;
   fields?: Record<string, string>;
 }
 
@@ -146,6 +149,10 @@ export interface Plan {
   from_ms: number;
   to_ms: number;
   bucket_ms: number;
+  /** Width of a table's stretches of time. */
+  step_ms?: number;
+  /** What to write instead, if nothing is found. */
+  hints?: string[];
 }
 
 export interface Progress {
@@ -197,6 +204,12 @@ export interface End {
   matched: number;
   elapsed_ms: number;
   stopped: "limit" | "time" | "memory" | "cancelled" | null;
+  /** Rows of the table, shown or not, as far as they were counted. */
+  rows?: number;
+  /** Whether there are more than that. */
+  rows_more?: boolean;
+  /** Events that match and are dated after now. */
+  future?: number;
   /** Files of the store that could not be read; nothing of them is in the answer. */
   set_aside?: { path: string; reason: string }[];
 }
@@ -238,7 +251,12 @@ export interface Sender {
   clock_skew_ms?: number | null;
   /** Such as `-05:00`: the zone that its times without one are read by, if that is a guess. */
   zone_guessed?: string | null;
+  /** Header format of its last event. */
+  format?: string;
+  /** Vendor and product of its last events; none without packs. */
   recognised?: string | string[] | null;
+  /** Events that no rule recognised. */
+  unrecognised?: number;
   unknown?: boolean | number | null;
   sample?: string | null;
 }

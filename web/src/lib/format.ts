@@ -170,6 +170,12 @@ export function severityName(severity: number | undefined): string {
   return severity === undefined ? "" : (SEVERITIES[severity] ?? String(severity));
 }
 
+/** The reverse; null for what is no severity. */
+export function severityRank(name: unknown): number | null {
+  const rank = SEVERITIES.indexOf(String(name));
+  return rank < 0 ? null : rank;
+}
+
 /** The facility names of RFC 5424, table 1. */
 const FACILITIES = (
   "kern user mail daemon auth syslog lpr news uucp cron authpriv ftp ntp audit alert clock " +

@@ -15,6 +15,7 @@ import type {
 } from "./contract";
 import { rfc3339OfNs } from "./format";
 import { readNdjson } from "./lines";
+import { isAggregation } from "./query";
 import { type SearchState, searchUrl } from "./url";
 
 /** Events of one answer. */
@@ -98,8 +99,9 @@ export class SearchRun {
     this.#before = this.#shown();
     this.#view = { ...emptyView(), phase: "running" };
     this.#soon();
+    // Tables come as whole as the server and this page hold them: one that is cut misleads.
     const url = searchUrl("search", state, {
-      limit: String(PAGE_EVENTS),
+      ...(isAggregation(state.q) ? {} : { limit: String(PAGE_EVENTS) }),
       buckets: String(BUCKETS),
     });
     await this.#read(url, abort, (line) => takeLine(this.#view, this.#seen, line));
@@ -208,7 +210,9 @@ export class SearchRun {
         };
       }
       view.phase = view.error ? "failed" : "done";
-      view.more = hasMore(view, view.end?.stopped === "limit");
+      // Events in an order of their own have none that are older.
+      const sorted = isAggregation(this.#state.q);
+      view.more = sorted ? "no" : hasMore(view, view.end?.stopped === "limit");
     }
     this.#show();
   }

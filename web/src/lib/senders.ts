@@ -13,7 +13,12 @@ export interface SenderRow {
   key: string;
   ip: string;
   source: string;
+  /** Products, the latest first. */
   recognised: string[];
+  /** Events that no rule recognised. */
+  unrecognised: number;
+  /** Of the header of its last event. */
+  format: string;
   unknown: boolean;
   events: number;
   bytes: number;
@@ -37,6 +42,8 @@ export function senderRow(one: Sender): SenderRow {
     ip: one.ip,
     source: one.source,
     recognised: names,
+    unrecognised: one.unrecognised ?? 0,
+    format: one.format ?? "",
     unknown: typeof one.unknown === "number" ? one.unknown > 0 : (one.unknown ?? false),
     events: one.events,
     bytes: one.bytes,
@@ -59,6 +66,7 @@ export const SENDER_COLUMNS = [
   "ip",
   "source",
   "recognised",
+  "format",
   "rate",
   "events",
   "bytes",

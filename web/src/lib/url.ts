@@ -25,7 +25,7 @@ export interface SearchState {
   q: string;
   /** `15m`, `all`, milliseconds since 1970, or RFC 3339. */
   since: string;
-  /** As `since`; empty is now. */
+  /** As `since`; empty is now, or the end of all for `all`. */
   until: string;
   tail: boolean;
 }
@@ -44,7 +44,7 @@ export function searchOf(params: URLSearchParams): SearchState {
   return {
     q: (params.get("q") ?? "").slice(0, QUERY_CHARS_MAX),
     since: since === "all" || isTime(since) ? since : SINCE_DEFAULT,
-    until: isTime(until) ? until : "",
+    until: until === "all" || isTime(until) ? until : "",
     tail: params.get("tail") === "1",
   };
 }

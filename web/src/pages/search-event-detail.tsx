@@ -28,6 +28,8 @@ const COLUMNS = [
   "app",
   "proc_id",
   "msg_id",
+  "sender",
+  "anomalies",
 ] as const;
 
 /** Name, value to be shown, and value to be asked for; none where a question makes no sense. */

@@ -30,6 +30,7 @@ export function HistogramPanel({ view, onGo }: Props) {
           <span ref={hovered} class="hovered" />
           <span class="faint rest">{rest}</span>
         </span>
+        <FutureEvents view={view} onGo={onGo} />
         <ZoomButtons histogram={histogram} onGo={onGo} />
       </p>
       <div class="histogram-frame">
@@ -42,6 +43,28 @@ export function HistogramPanel({ view, onGo }: Props) {
         )}
       </div>
     </section>
+  );
+}
+
+/** Events of the future are dated so many milliseconds after now at least. */
+const AHEAD_MS = 2_000;
+
+/** Events that are dated after now are in no range that ends now: one clock must not fill it. */
+function FutureEvents({ view, onGo }: Props) {
+  const future = view.end?.future ?? 0;
+  const from = view.plan?.to_ms;
+  if (future === 0 || from === undefined) {
+    return null;
+  }
+  return (
+    <button
+      type="button"
+      class="future"
+      title="The clock of a sender is ahead: these events are not among those below."
+      onClick={() => onGo({ since: String(from + AHEAD_MS), until: "all", tail: false })}
+    >
+      {future === 1 ? "1 event is" : `${count(future)} events are`} dated in the future
+    </button>
   );
 }
 

@@ -6,6 +6,7 @@ import { EVENTS_MAX, type SearchView } from "../lib/search-run";
 import { RANGES, type SearchState, searchUrl } from "../lib/url";
 import { FirstEvent } from "../parts/first-event";
 import { Icon } from "../parts/icon";
+import { Prose } from "../parts/prose";
 
 interface Props {
   state: SearchState;
@@ -79,7 +80,7 @@ function statusWords(view: SearchView): string {
   const inBuckets = view.histogram?.counts.reduce((a, b) => a + b, 0) ?? 0;
   const matched = Math.max(end.matched, inBuckets, events.length);
   const shown = columns
-    ? `${plural(rows.length, "row")} from ${plural(matched, "event")}`
+    ? `${rowWords(rows.length, end)} from ${plural(matched, "event")}`
     : `${plural(matched, "event")}${shownWords(events.length, matched)}`;
   const aside = asideWords(end.set_aside ?? []);
   return `${shown} in ${duration(end.elapsed_ms)}${stopped}${aside}${cut}${bad}`;
@@ -96,6 +97,16 @@ function asideWords(files: NonNullable<End["set_aside"]>): string {
   return ` · without what could not be read (${named}${more})`;
 }
 
+/** `200 of 236 rows`, where not all are shown. */
+function rowWords(shown: number, end: End): string {
+  const all = end.rows ?? shown;
+  if (end.stopped !== "limit" || (all <= shown && !end.rows_more)) {
+    return plural(shown, "row");
+  }
+  const more = end.rows_more ? "more than " : "";
+  return `the first ${count(shown)} of ${more}${count(all)} rows`;
+}
+
 function shownWords(shown: number, matched: number): string {
   return shown > 0 && shown < matched
     ? `, the latest ${count(shown)}${shown >= EVENTS_MAX ? " (at most)" : ""} shown,`
@@ -104,11 +115,13 @@ function shownWords(shown: number, matched: number): string {
 
 interface NoEventsProps {
   state: SearchState;
+  /** What to write instead. */
+  hints: readonly string[];
   onGo: (change: Partial<SearchState>) => void;
 }
 
 /** Nothing was found: what to try next. */
-export function NoEvents({ state, onGo }: NoEventsProps) {
+export function NoEvents({ state, hints, onGo }: NoEventsProps) {
   const at = (RANGES as readonly string[]).indexOf(state.since);
   const wider = state.until === "" && at >= 0 ? RANGES[at + 1] : "24h";
   const everything = state.since === "all" && state.until === "";
@@ -128,6 +141,11 @@ export function NoEvents({ state, onGo }: NoEventsProps) {
           ? "Nothing arrived in this time."
           : "Nothing in this time has all of these terms."}
       </p>
+      {hints.map((hint) => (
+        <p key={hint}>
+          <Prose text={hint} />
+        </p>
+      ))}
       <p class="empty-tools">
         {!everything && wider && (
           <button

@@ -2,9 +2,9 @@
 
 import { useMemo, useState } from "preact/hooks";
 import type uPlot from "uplot";
-import { SERIES_MAX, seriesOf, timeOf } from "../lib/buckets";
+import { type Range, SERIES_MAX, seriesOf, timeOf } from "../lib/buckets";
 import type { Cell, Column } from "../lib/contract";
-import { count, short } from "../lib/format";
+import { count, severityRank, short } from "../lib/format";
 import type { SearchView } from "../lib/search-run";
 import { compare } from "../lib/senders";
 import { Chart, type ChartInk, countAxis, timeAxis } from "../parts/chart";
@@ -29,7 +29,12 @@ export function AggregationTable({ view }: { view: SearchView }) {
   }
   return (
     <>
-      <BucketChart columns={columns} rows={rows} ready={view.phase !== "running"} />
+      <BucketChart
+        columns={columns}
+        rows={rows}
+        range={view.plan}
+        ready={view.phase !== "running"}
+      />
       <div class="scroll-x">
         <table class="grid aggregation">
           <thead>
@@ -93,9 +98,17 @@ function sortRows(rows: Cell[][], columns: Column[] | null, order: Order | null)
   if (order === null || columns === null) {
     return [...rows];
   }
-  const time = columns[order.column]?.kind === "time";
-  const key = (row: Cell[]) => (time ? timeOf(row[order.column]) : row[order.column]);
+  const column = columns[order.column];
+  const key = (row: Cell[]) => keyOf(column, row[order.column] ?? null);
   return [...rows].sort((a, b) => compare(key(a), key(b)) * (order.down ? -1 : 1));
+}
+
+/** Times by their course, severities by their rank, all else as it is. */
+function keyOf(column: Column | undefined, value: Cell): Cell {
+  if (column?.kind === "time") {
+    return timeOf(value);
+  }
+  return column?.name === "severity" ? (severityRank(value) ?? value) : value;
 }
 
 function Value({ kind, value }: { kind: Column["kind"]; value: Cell }) {
@@ -114,12 +127,16 @@ function Value({ kind, value }: { kind: Column["kind"]; value: Cell }) {
 interface ChartProps {
   columns: Column[];
   rows: Cell[][];
+  range: Range | null;
   /** Drawn once all rows are there. */
   ready: boolean;
 }
 
-function BucketChart({ columns, rows, ready }: ChartProps) {
-  const found = useMemo(() => (ready ? seriesOf(columns, rows) : null), [ready, columns, rows]);
+function BucketChart({ columns, rows, range, ready }: ChartProps) {
+  const found = useMemo(
+    () => (ready ? seriesOf(columns, rows, range) : null),
+    [ready, columns, rows, range],
+  );
   if (!columns.some((column) => column.kind === "time")) {
     return null;
   }
@@ -139,7 +156,6 @@ function BucketChart({ columns, rows, ready }: ChartProps) {
         label,
         stroke: ink.series[i % ink.series.length] ?? ink.accent,
         width: 1.75,
-        spanGaps: true,
         points: { size: 4 },
       })),
     ],

@@ -113,9 +113,13 @@ interface ResultsProps {
 }
 
 function Results({ state, view, wanted, actions, onGo, onMore, onShare }: ResultsProps) {
-  const aggregated = view.columns !== null || isAggregation(state.q);
+  // What is only sorted is a list of events.
+  const aggregated = view.columns !== null || (isAggregation(state.q) && view.events.length === 0);
   const nothing =
-    view.phase === "done" && !aggregated && view.events.length === 0 && view.error === null;
+    view.phase === "done" &&
+    view.columns === null &&
+    view.events.length === 0 &&
+    view.error === null;
   if (view.error && view.events.length === 0 && view.rows.length === 0) {
     return <ErrorBox error={view.error} query={state.q} />;
   }
@@ -127,7 +131,7 @@ function Results({ state, view, wanted, actions, onGo, onMore, onShare }: Result
       <div class={aggregated ? "results wide" : "results"}>
         {!aggregated && <FieldPanel fields={view.fields} actions={actions} />}
         <section class="panel found" aria-label="Results" aria-busy={view.phase === "running"}>
-          {aggregated ? (
+          {aggregated && !nothing ? (
             <AggregationTable view={view} />
           ) : (
             <EventList
@@ -138,7 +142,7 @@ function Results({ state, view, wanted, actions, onGo, onMore, onShare }: Result
               onMore={onMore}
             />
           )}
-          {nothing && <NoEvents state={state} onGo={onGo} />}
+          {nothing && <NoEvents state={state} hints={view.plan?.hints ?? []} onGo={onGo} />}
         </section>
       </div>
     </>

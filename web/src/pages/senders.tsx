@@ -29,7 +29,8 @@ const pace = (value: { senders: Sender[] } | null) =>
 /** What one looks for first is first: on a phone the rest is reached by scrolling. */
 const HEADS: [SenderColumn, string, boolean][] = [
   ["ip", "sender", false],
-  ["recognised", "recognised as", false],
+  ["recognised", "product", false],
+  ["format", "header", false],
   ["rate", "events/s", true],
   ["silent_ms", "silent for", true],
   ["skew_ms", "clock skew", true],
@@ -105,7 +106,8 @@ export function SendersPage() {
 
 function fitting(rows: SenderRow[], filter: string): SenderRow[] {
   const wanted = filter.trim().toLowerCase();
-  const text = (row: SenderRow) => [row.ip, row.source, ...row.recognised].join("\n").toLowerCase();
+  const text = (row: SenderRow) =>
+    [row.ip, row.source, row.format, ...row.recognised].join("\n").toLowerCase();
   return wanted === "" ? rows : rows.filter((row) => text(row).includes(wanted));
 }
 
@@ -161,8 +163,15 @@ function SenderLine({ row, onExplain }: { row: SenderRow; onExplain: (raw: strin
         </a>
       </th>
       <td>
-        {row.unknown && <span class="tag warm">not recognised</span>}{" "}
-        <EventText text={row.recognised.join(", ")} />
+        {row.unknown && <span class="tag warm">{unknownWords(row)}</span>}{" "}
+        {row.recognised.length > 0 ? (
+          <EventText text={row.recognised.join(", ")} />
+        ) : (
+          !row.unknown && <span class="faint">–</span>
+        )}
+      </td>
+      <td>
+        <EventText text={row.format} />
       </td>
       <td class="num">{rate(row.rate)}</td>
       <td class={row.silentAlarm ? "num bad-text" : "num"}>
@@ -204,13 +213,20 @@ function SenderLine({ row, onExplain }: { row: SenderRow; onExplain: (raw: strin
   );
 }
 
+/** `not recognised`, with how many where rules know the others. */
+function unknownWords({ unrecognised, events }: SenderRow): string {
+  return unrecognised > 0 && unrecognised < events
+    ? `${count(unrecognised)} of ${count(events)} not recognised`
+    : "not recognised";
+}
+
 /** `+3.2 s`: its clock is ahead. */
 function skew(ms: number): string {
   return ms > 0 ? `+${duration(ms)}` : duration(ms);
 }
 
-/** The day's events that name the sender: the address stands in the raw text or is the host. */
+/** The day's events of the sender. */
 function searchFor(ip: string): string {
-  const q = `host=${quote(ip)} OR ${quote(ip)}`;
+  const q = `sender=${quote(ip)}`;
   return routeHash("search", searchParams({ q, since: "24h", until: "", tail: false }));
 }

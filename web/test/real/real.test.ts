@@ -33,10 +33,11 @@ destinations:
 ${more}`;
 }
 
-/** RFC 5424, of `host` and now. */
-function event(host: string, app: string, text: string, severity = 6): string {
+/** RFC 5424, of `host` and now, or so many minutes later. */
+function event(host: string, app: string, text: string, severity = 6, later = 0): string {
   const priority = 8 * 16 + severity;
-  return `<${priority}>1 ${new Date().toISOString()} ${host} ${app} 42 - - ${text}`;
+  const time = new Date(Date.now() + later * 60_000).toISOString();
+  return `<${priority}>1 ${time} ${host} ${app} 42 - - ${text}`;
 }
 
 /** An attack in each field that a sender chooses; the header's fields take no spaces. */
@@ -59,8 +60,10 @@ before(async () => {
   const lines = Array.from({ length: EVENTS }, (_, n) =>
     event(`fw-${n % 3}`, n % 2 ? "sshd" : "kernel", `number ${n} of the test`, n % 8),
   );
-  await inrush.send([...lines, ...ATTACKS.map(hostile), event("fw-0", "app", "poison for HEC")]);
-  await inrush.searchable(EVENTS + ATTACKS.length + 1);
+  const poison = event("fw-0", "app", "poison for HEC");
+  const ahead = [1, 2].map((n) => event("nas-1", "storaged", `ahead ${n}`, 6, 11));
+  await inrush.send([...lines, ...ATTACKS.map(hostile), poison, ...ahead]);
+  await inrush.searchable(EVENTS + ATTACKS.length + 3);
 });
 
 after(async () => {
@@ -172,6 +175,37 @@ test("a table, and what is wrong with a query, at its column", () =>
     await page.fill("#query", "host=fw-1 (");
     await page.press("#query", "Enter");
     await page.locator("[role=alert]").filter({ hasText: /\S/ }).first().waitFor();
+  }));
+
+test("groups have names, and a table says how much of it is shown", () =>
+  open(inrush.url, { path: "#/search?since=1h", statuses: CUT }, async (page) => {
+    await search(page, "number | count by severity, 1m");
+    await says(page, ".legend", "err");
+    await says(page, ".grid td", "warning");
+    await shot(page, "real-severities");
+    await search(page, "number | sort -host");
+    await says(page, ".status", "the latest 200 shown");
+    await page.locator(".event").nth(100).waitFor();
+  }));
+
+test("what is dated in the future is a link with its number", () =>
+  open(inrush.url, { path: "#/search?since=15m&q=ahead", statuses: CUT }, async (page) => {
+    await says(page, ".empty", "No events match");
+    await shot(page, "real-future");
+    await page.getByRole("button", { name: "2 events are dated in the future" }).click();
+    await page.waitForFunction(() => location.hash.includes("until=all"));
+    await says(page, ".event", "ahead 2");
+  }));
+
+test("a sender's events are found by a click, and habits of other products get a hint", () =>
+  open(inrush.url, { path: "#/senders", statuses: CUT }, async (page) => {
+    await page.getByRole("link", { name: "127.0.0.1" }).first().click();
+    await page.waitForFunction(() => location.hash.includes("sender%3D127.0.0.1"));
+    await page.locator(".event").nth(100).waitFor();
+    await page.fill("#query", "host:fw-1");
+    await page.press("#query", "Enter");
+    await says(page, ".empty", "host=fw-1");
+    await shot(page, "real-hint");
   }));
 
 test("an event shows in a live tail as it comes", () =>

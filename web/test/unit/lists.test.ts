@@ -28,6 +28,8 @@ test("senders of today's server, which tells less", () => {
   assert.deepEqual(row.recognised, []);
   assert.equal(row.silentAlarm, false);
   assert.equal(row.zone, null);
+  assert.equal(row.format, "");
+  assert.equal(row.unrecognised, 0);
   assert.equal(senderRow(sender("10.0.0.1", { zone_guessed: "-05:00" })).zone, "-05:00");
 });
 
@@ -77,11 +79,53 @@ test("rows become lines over time", () => {
     times: [1000, 2000],
     names: ["b", "a"],
     values: [
-      [9, null],
+      [9, 0],
       [2, 1],
     ],
     left: 0,
   });
+});
+
+test("stretches of time without events count 0, and what is no count has a gap", () => {
+  const minute = 60_000;
+  const range = { from_ms: 0, to_ms: 5 * minute, step_ms: minute };
+  const columns = [column("time", "time"), column("count", "number"), column("avg(n)", "number")];
+  const rows = [
+    [minute, 4, 1.5],
+    [3 * minute, 2, null],
+  ];
+  const lines = seriesOf(columns, rows, range);
+  assert.deepEqual(
+    lines?.times.map((at) => at / minute),
+    [0, 1, 2, 3, 4],
+  );
+  assert.deepEqual(lines?.values, [
+    [0, 4, 0, 2, 0],
+    [null, 1.5, null, null, null],
+  ]);
+  const long = { from_ms: 0, to_ms: 1e6 * minute, step_ms: minute };
+  const few = seriesOf(columns, rows, long);
+  assert.deepEqual(
+    few?.times.map((at) => at / minute),
+    [0, 1, 2, 3, 4, 999_999],
+    "of many stretches those beside a gap",
+  );
+  assert.deepEqual(few?.values[0], [0, 4, 0, 2, 0, 0]);
+});
+
+test("a severity is a group by its name", () => {
+  const columns = [column("severity", "text"), column("time", "time"), column("count", "number")];
+  const rows = [
+    ["err", 1000, 1],
+    ["info", 1000, 7],
+    ["err", 2000, 2],
+  ];
+  const lines = seriesOf(columns, rows);
+  assert.deepEqual(lines?.names, ["info", "err"]);
+  assert.deepEqual(lines?.values, [
+    [7, 0],
+    [1, 2],
+  ]);
 });
 
 test("the largest lines are drawn, the others are counted", () => {

@@ -99,6 +99,16 @@ test("older events: none is lost that shares its time, none is shown twice", asy
   assert.equal(older.get("since"), "1h");
 });
 
+test("a table is asked for whole, and what is sorted has nothing older", async () => {
+  const asked = answers(lines(end(null)), lines(event("a"), end("limit")));
+  const { run: one, view } = run();
+  await one.start({ ...state, q: "* | count by host, 1h" });
+  assert.equal(new URL(asked[0] ?? "", "http://x/").searchParams.get("limit"), null);
+  await one.start({ ...state, q: "* | sort -bytes" });
+  assert.equal(view().events.length, 1);
+  assert.equal(view().more, "no");
+});
+
 test("older events that bring nothing new end the asking", async () => {
   answers(lines(event("a"), end("limit")), lines(event("a"), end("limit")));
   const { run: one, view } = run();

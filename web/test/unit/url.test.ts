@@ -15,6 +15,7 @@ test("what is asked for survives its way through the address", () => {
     for (const state of [
       { q, since: "15m", until: "", tail: false },
       { q, since: "all", until: "", tail: true },
+      { q, since: "1700000000000", until: "all", tail: false },
       { q, since: "1700000000000", until: "1700000060000", tail: false },
       { q, since: "15m", until: "2026-01-01T00:00:00Z", tail: false },
     ]) {
