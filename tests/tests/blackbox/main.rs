@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod activation;
+mod answers;
 mod backlog;
 mod bench;
 mod bounded;
