@@ -1,5 +1,5 @@
-//! `field_is(fields, key, pattern, …)`: true if one of the values of a key is as one of the patterns
-//! of `LIKE` says, whatever its case; `NULL` where a row has no such key.
+//! `field_is(fields, key, pattern, …)`: true if one of the values of a key is as one of the
+//! patterns of `LIKE` says, whatever its case; `NULL` where a row has no such key.
 //!
 //! `fields[key]` is the first value of a key. A sender may give a parameter of structured data
 //! several times (RFC 5424 section 6.3.3), and all of its values are kept.
