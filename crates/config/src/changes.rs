@@ -124,29 +124,27 @@ mod tests {
 
     #[test]
     fn each_option_is_named_with_its_old_and_new_value() {
-        let sources = "sources:\n  a: { type: syslog, listen: [{ protocol: udp, address: \"127.0.0.1:1\" }] }\n";
-        let sinks =
-            "destinations:\n  out: { type: file, path: /tmp/x }\n  gone: { type: blackhole }\n";
-        let before = config(&format!(
-            "{sources}{sinks}queue: {{ max_bytes: 128MiB }}\nadmin: {{ tokens: [first-token-of-many] }}\n"
-        ));
-        let sinks =
-            "destinations:\n  out: { type: file, path: /tmp/y }\n  new: { type: blackhole }\n";
-        let after = config(&format!(
-            "{sources}{sinks}queue: {{ max_bytes: 1GiB }}\nadmin: {{ tokens: [another-token-of-many] }}\n\
-             routes: [{{ to: [out] }}]\n"
-        ));
-        let found: Vec<String> = changes(&before, &after)
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let text = |path: &str, other: &str, bytes: &str, token: &str, more: &str| {
+            config(&format!(
+                "sources:\n  a: {{ type: syslog, listen: [\"udp://127.0.0.1:1\"] }}\n\
+                 destinations:\n  out: {{ type: file, path: {path} }}\n  \
+                 {other}: {{ type: blackhole }}\n\
+                 queue: {{ max_bytes: {bytes} }}\n\
+                 admin: {{ tokens: [0123456789abcdef0123456789abcde{token}] }}\n{more}"
+            ))
+        };
+        let before = text("/tmp/x", "gone", "128MiB", "1", "");
+        let after = text("/tmp/y", "new", "1GiB", "2", "routes: [{ to: [out] }]\n");
+        let found = changes(&before, &after);
+        let mut found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        found.sort();
         assert_eq!(
             found,
             [
+                "admin.tokens: changed (***)",
                 "destinations.out.path: /tmp/x → /tmp/y",
                 "queue.max_bytes: 128MiB → 1GiB",
                 "routes: default → [{\"to\":[\"out\"]}]",
-                "admin.tokens: changed (***)",
             ]
         );
         assert_eq!(changes(&after, &after), []);
