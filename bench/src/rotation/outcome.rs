@@ -1,4 +1,12 @@
 //! A run's figures, what must hold of them, and their section of the page of results.
+//!
+//! # What it guarantees
+//! * A run passes only if every check holds; a run in which nothing arrived never does.
+//! * A loss or a part of a line is excused only by what rotation or a kill takes from any reader.
+//! * A run of the same collector, way and load takes the place of the one before.
+//!
+//! # Limits
+//! A count of removed bytes is compared in runs without kills alone: a life takes its count along.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -137,8 +145,8 @@ impl RotationRun {
         checks
     }
 
-    /// True if lines of all files of a writer come in order. Plain files are read side by side: they
-    /// may have two writers at once.
+    /// True if lines of all files of a writer come in order. Plain files are read side by side,
+    /// since they may have two writers at once.
     fn is_in_order(&self) -> bool {
         match self.format {
             LogFormat::Cri | LogFormat::Docker => true,
