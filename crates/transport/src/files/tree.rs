@@ -207,6 +207,8 @@ pub struct TreeWatcher {
     refusals: HashSet<WatchRefusal>,
     too_many: bool,
     notices: Vec<WatchEvent>,
+    /// Files that were made since it was last asked, by their paths that match.
+    made: HashMap<PathBuf, u64>,
     /// True if the kernel has no more notices.
     drained: bool,
     overflows: u64,
@@ -243,6 +245,7 @@ impl TreeWatcher {
             refusals: HashSet::new(),
             too_many: false,
             notices: Vec::new(),
+            made: HashMap::new(),
             drained: true,
             overflows: 0,
             poll_interval: options.poll_interval,
@@ -280,6 +283,17 @@ impl TreeWatcher {
         }
         self.walk_on(full, events);
         Ok(())
+    }
+
+    /// Files that were made in watched folders since the last call, by their paths, which match: as
+    /// many as there were, though later ones have the name now. After lost notices it is empty.
+    pub fn take_made(&mut self) -> HashMap<PathBuf, u64> {
+        std::mem::take(&mut self.made)
+    }
+
+    /// True if all notices are read, and no rename waits for its second half.
+    pub fn is_settled(&self) -> bool {
+        self.drained && self.moves.is_empty()
     }
 
     /// Time after which [`TreeWatcher::poll`] has something to do without any notice.

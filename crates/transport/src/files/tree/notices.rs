@@ -1,12 +1,19 @@
 //! Notices of the kernel, by their watch (inotify(7)).
 //!
 //! # What it guarantees
+//! * Notices are handled in their order; what a name leads to is looked at then, and may be of
+//!   later notices.
+//! * A file that was made counts under its path, whatever has become of it by then.
 //! * A folder has one watch, by however many paths it is reached; the watch is given back with its
 //!   last use.
 //! * Both halves of a rename make one event; a name that left and came nowhere is gone.
 //!
 //! # Limits
-//! A rename waits [`MOVE_HOLD`] for its second half.
+//! A rename waits [`MOVE_HOLD`] for its second half. Paths of files that were made, until somebody
+//! takes them: [`EVENTS_MAX`].
+//!
+//! # After a crash
+//! Notices that were not read are gone: a new watcher lists all folders.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,7 +22,7 @@ use std::time::Instant;
 
 use super::folders::FolderKey;
 use super::names::NameTable;
-use super::{FileChange, MOVE_HOLD, TreeEvent, TreeWatcher};
+use super::{EVENTS_MAX, FileChange, MOVE_HOLD, TreeEvent, TreeWatcher};
 use crate::files::walk::NamedEntry;
 use crate::files::watch::{WatchEvent, WatchNumber, WatchRefusal};
 
@@ -151,7 +158,12 @@ impl TreeWatcher {
                 self.files.end(watch, events);
                 self.lose_watch(watch, events);
             }
-            WatchEvent::Created(watch, name) => self.name_came(watch, &name, None, events),
+            WatchEvent::Created(watch, name) => {
+                for folder in self.folders_of(watch) {
+                    self.note_made(&folder, &name);
+                }
+                self.name_came(watch, &name, None, events);
+            }
             WatchEvent::MovedIn(watch, name, cookie) => {
                 let pending = self.moves.iter().position(|half| half.cookie == cookie);
                 let half = pending.map(|at| self.moves.swap_remove(at));
@@ -182,10 +194,22 @@ impl TreeWatcher {
             }
             WatchEvent::Overflow => {
                 self.overflows += 1;
+                self.made.clear();
                 events.push(TreeEvent::Overflow);
                 self.files.note_all(events);
                 self.rescan();
             }
+        }
+    }
+
+    /// Counts a file that was made, whatever has become of it since.
+    fn note_made(&mut self, folder: &Path, name: &OsStr) {
+        if !self.is_file_name(folder, name) || self.made.len() >= EVENTS_MAX {
+            return;
+        }
+        let entry = self.examine(folder, name);
+        if let Some(NamedEntry::File { .. } | NamedEntry::Nothing) = entry {
+            *self.made.entry(folder.join(name)).or_default() += 1;
         }
     }
 

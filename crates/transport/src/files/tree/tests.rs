@@ -204,6 +204,27 @@ fn a_file_that_was_renamed_before_it_was_found_is_missed() {
 }
 
 #[test]
+fn each_file_that_was_made_counts_whatever_became_of_it() {
+    let mut scene = TreeScene::new(&["*.log"]);
+    scene.write("before.log");
+    scene.settle();
+    assert!(scene.watcher.take_made().is_empty(), "it is listed");
+    for _ in 0..3 {
+        scene.write("a.log");
+        fs::rename(scene.at("a.log"), scene.at("a.log.1")).unwrap();
+    }
+    fs::rename(scene.at("a.log.1"), scene.at("a.log")).unwrap();
+    scene.write("b.log");
+    fs::remove_file(scene.at("b.log")).unwrap();
+    fs::create_dir(scene.at("c.log")).unwrap();
+    scene.write("other");
+    scene.settle();
+    let made = [(scene.at("a.log"), 3), (scene.at("b.log"), 1)];
+    assert_eq!(scene.watcher.take_made(), HashMap::from(made));
+    assert!(scene.watcher.is_settled() && scene.watcher.take_made().is_empty());
+}
+
+#[test]
 fn a_renamed_folder_takes_its_files_with_it() {
     let mut scene = TreeScene::new(&["*/*/*.log"]);
     scene.write("a/s/1.log");
