@@ -140,7 +140,7 @@ fn the_newest_come_first_and_the_rest_is_counted() {
     let engine = engine();
     let snapshot = store_of(&lines(100));
     let mut request = SearchRequest::new("denied host=fw1");
-    request.limit = 7;
+    request.limit = Some(7);
     let found = search(&engine, &snapshot, request);
     assert_eq!(found.seqs(), [97, 94, 91, 88, 85, 82, 79]);
     assert_eq!(found.end().matched, 33);
@@ -166,7 +166,7 @@ fn without_a_condition_nothing_but_what_is_shown_is_read() {
     let engine = engine();
     let snapshot = store_of(&lines(1000));
     let mut request = SearchRequest::new("*");
-    request.limit = 10;
+    request.limit = Some(10);
     request.buckets = 1;
     request.fields = false;
     let found = search(&engine, &snapshot, request);
@@ -185,7 +185,7 @@ fn a_range_of_time_has_its_beginning_and_not_its_end() {
         let mut request = SearchRequest::new("denied");
         request.from_ns = 17_000_000_000;
         request.to_ns = 83_000_000_000;
-        request.limit = limit;
+        request.limit = Some(limit);
         let found = search(&engine, &snapshot, request);
         assert_eq!(found.end().matched, 66);
         assert_eq!(found.bars.iter().sum::<u64>(), 66);
@@ -524,7 +524,7 @@ fn one_pass_finds_what_sql_finds_and_what_the_query_means() {
             expected.reverse();
 
             let mut request = SearchRequest::new(query.to_string());
-            (request.from_ns, request.to_ns, request.limit) = (from_ns, to_ns, limit);
+            (request.from_ns, request.to_ns, request.limit) = (from_ns, to_ns, Some(limit));
             let found = search(&engine, &snapshot, request);
             prop_assert_eq!(found.end().matched, expected.len() as u64);
             prop_assert_eq!(found.bars.iter().sum::<u64>(), expected.len() as u64);
@@ -541,7 +541,7 @@ fn one_pass_finds_what_sql_finds_and_what_the_query_means() {
             let range = QueryRange {
                 from_ns,
                 to_ns,
-                limit: Some(1000),
+                limit: 1000,
             };
             let predicate = sql::translate(&query, &range).predicate;
             let statement = format!("SELECT seq FROM events WHERE {predicate}");
