@@ -84,6 +84,7 @@ metrics! {
     FilesWaiting Gauge "inrush_file_waiting_files" "Files that wait under their names until fewer files are open, by source.";
     FileRotations Counter "inrush_file_rotations_total" "Files that were read to their end and followed by the next one of their log, by source.";
     FileRotatedAway Counter "inrush_file_rotated_away_unread_bytes_total" "Bytes that were deleted before they could be read, by source.";
+    FileMissedGenerations Counter "inrush_file_missed_generations_total" "Files that were made and deleted before they could be opened, by source.";
     FileTruncated Counter "inrush_file_truncated_total" "Files that became shorter than what was read of them, and were read anew, by source.";
     FileInodeReused Counter "inrush_file_inode_reused_total" "Files found under the inode of another one, by source.";
     FileHolesSkipped Counter "inrush_file_hole_skipped_total" "Runs of zero bytes that were skipped, by source.";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use inrush_codec::container::JoinEnd;
-use inrush_event::{Counter, Metric, MetricsPage};
+use inrush_event::{Counter, Metric, MetricsPage, SourceCounters, UpstreamLoss};
 use inrush_transport::files::packed_file::PackedEnd;
 
 use super::board::LogBoard;
@@ -31,6 +31,8 @@ pub(super) struct FileCounts {
     pub(super) rotations: Counter,
     /// Bytes that were deleted before they could be read.
     pub(super) rotated_away_unread_bytes: Counter,
+    /// Files that were deleted before they could be opened.
+    pub(super) missed_generations: Counter,
     /// Files that became shorter than what was read of them.
     pub(super) truncated: Counter,
     /// Files whose place was taken by another one.
@@ -54,16 +56,38 @@ pub(super) struct FileCounts {
     flushed: [Counter; 4],
     packed_faults: [Counter; 3],
     places: TakenPlaces,
+    /// The source's side of the ledger.
+    ledger: Option<Arc<SourceCounters>>,
     /// Each log by itself.
     pub(super) board: LogBoard,
 }
 
 impl FileCounts {
-    /// Counts of a source whose files take these places.
-    pub(super) fn new(places: Arc<FilePlaces>) -> Self {
+    /// Counts of a source whose files take these places, with its side of the ledger.
+    pub(super) fn new(places: Arc<FilePlaces>, ledger: Arc<SourceCounters>) -> Self {
         Self {
             places: TakenPlaces::of(places),
+            ledger: Some(ledger),
             ..Self::default()
+        }
+    }
+
+    /// Counts files that were deleted before they could be opened: each had one event at least, as
+    /// far as anybody knows.
+    pub(super) fn missed(&self, files: u64) {
+        self.missed_generations.add(files);
+        self.lost_upstream(files);
+    }
+
+    /// Counts bytes of a file that were deleted before they could be read: one event at least.
+    pub(super) fn rotated_away(&self, bytes: u64) {
+        self.rotated_away_unread_bytes.add(bytes);
+        self.lost_upstream(u64::from(bytes > 0));
+    }
+
+    fn lost_upstream(&self, events: u64) {
+        if let Some(ledger) = &self.ledger {
+            ledger.lost_upstream(UpstreamLoss::Deleted).add(events);
         }
     }
 
@@ -121,6 +145,7 @@ impl FileCounts {
             (Metric::FilesWaiting, &self.waiting_files),
             (Metric::FileRotations, &self.rotations),
             (Metric::FileRotatedAway, &self.rotated_away_unread_bytes),
+            (Metric::FileMissedGenerations, &self.missed_generations),
             (Metric::FileTruncated, &self.truncated),
             (Metric::FileInodeReused, &self.inode_reused),
             (Metric::FileHolesSkipped, &self.holes_skipped),

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -240,10 +240,12 @@ impl FileFinder {
             let trees = [Some(&self.tree), self.volumes.as_ref()];
             let due = trees.into_iter().flatten();
             let due = due.map(|tree| tree.due_in(Instant::now()));
-            let rest = due
-                .chain([workloads_due, REST_MAX])
-                .min()
-                .unwrap_or(REST_MAX);
+            // Looked at once more: if nothing has come by then, the names are quiet.
+            let quiet = match self.is_settled() && !self.known.accounts.is_empty() {
+                true => Duration::ZERO,
+                false => REST_MAX,
+            };
+            let rest = due.chain([workloads_due, quiet]).min().unwrap_or(REST_MAX);
             match self.poll.poll(&mut events, Some(rest)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -333,6 +335,13 @@ impl FileFinder {
             volumes.rescan();
         }
         self.take_reports(reader);
+        for (path, files) in self.take_made() {
+            self.known.made(&path, files);
+        }
+        // A file is found under its new name before the notice says which one it had.
+        for event in &found {
+            self.known.accounts.told(event);
+        }
         for event in found {
             self.take(event, reader);
         }
@@ -344,6 +353,7 @@ impl FileFinder {
             self.counts.board.forget_gone();
             self.next_prune = now + REST_MAX;
         }
+        self.known.settle_names(self.is_settled(), now);
         let workloads_due = self.look_at_workloads(instant_now(), reader);
         for order in self.known.take_orders() {
             reader.order(order);
@@ -358,6 +368,19 @@ impl FileFinder {
             self.counts.board.folders_watched();
         }
         workloads_due
+    }
+
+    /// True if all notices so far are taken in.
+    fn is_settled(&self) -> bool {
+        let trees = [Some(&self.tree), self.volumes.as_ref()];
+        trees.into_iter().flatten().all(TreeWatcher::is_settled)
+    }
+
+    /// Files that were made since the last step, by their paths.
+    fn take_made(&mut self) -> Vec<(PathBuf, u64)> {
+        let trees = [Some(&mut self.tree), self.volumes.as_mut()];
+        let made = trees.into_iter().flatten().flat_map(TreeWatcher::take_made);
+        made.collect()
     }
 
     /// Follows other options: files that still match stay open.

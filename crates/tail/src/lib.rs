@@ -22,8 +22,9 @@
 //! 1. [`options`]: its options; `form`: what all events of a log have in common.
 //! 2. `running`: its two threads; `finder`: which files there are; `known`: which log each belongs
 //!    to, and from where it is read. Below `known`: `resume`: logs of an earlier process; `names`,
-//!    `renames` and `copies`: what rotation does to names; `packed`: compressed files; `again`:
-//!    files that wait; `owners`: what pods change. `position`: all that as the queue keeps it.
+//!    `renames` and `copies`: what rotation does to names; `missed`: files that nobody opened;
+//!    `packed`: compressed files; `again`: files that wait; `owners`: what pods change.
+//!    `position`: all that as the queue keeps it.
 //! 3. `tail`: the reader of all logs; `log`: the generations of one; `turn`: a turn of it; `place`:
 //!    where it has come to; `decoder`: lines, pieces and events, with `joiners`: what several of
 //!    them make, and `taker`: into the batch.

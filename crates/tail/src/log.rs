@@ -5,7 +5,7 @@
 //!   written before it, and an event whose pieces lie in two generations is one event.
 //! * A generation is left only at its end, or when it may be held no longer; what is left unread is
 //!   counted to the byte.
-//!
+//! * An event ends before generations that were deleted unread: it is not joined over a gap.
 //! * What a file had before it was cut (`copytruncate` of logrotate) is read to its end in the
 //!   copy.
 //! # States
@@ -67,6 +67,8 @@ pub(super) struct Generation {
     pub(super) packed: Option<Box<PackedFile>>,
     /// End of the text, once it was met.
     pub(super) packed_end: Option<PackedEnd>,
+    /// True if files between this one and the one before were deleted unread.
+    pub(super) is_behind_gap: bool,
 }
 
 impl Generation {
@@ -238,6 +240,8 @@ pub(super) struct TailedLog {
     had_turn: bool,
     /// True until the finder has looked for a copy.
     is_cut: bool,
+    /// True if files were deleted unread that came behind those that there are.
+    gap_follows: bool,
 }
 
 impl TailedLog {
@@ -263,11 +267,18 @@ impl TailedLog {
             unread: 0,
             had_turn: false,
             is_cut: false,
+            gap_follows: false,
         }
     }
 
+    /// The next generation does not follow the last one: others between them are gone.
+    pub(super) fn gap_follows(&mut self) {
+        self.gap_follows = true;
+    }
+
     /// Another generation follows: the one before has lost its name.
-    pub(super) fn push(&mut self, generation: Generation, now: Instant) {
+    pub(super) fn push(&mut self, mut generation: Generation, now: Instant) {
+        generation.is_behind_gap = std::mem::take(&mut self.gap_follows);
         self.name_gone(now);
         self.row.push(&generation.file);
         self.generations.push_back(generation);
@@ -445,7 +456,7 @@ impl TailedLog {
     /// Counts bytes that nobody reads any more.
     pub(super) fn tell_unread(&self, bytes: u64, counts: &FileCounts) {
         if bytes > 0 {
-            counts.rotated_away_unread_bytes.add(bytes);
+            counts.rotated_away(bytes);
             self.row.lost(bytes);
             let file = path_of(&self.origin);
             tracing::warn!(
@@ -463,7 +474,11 @@ impl TailedLog {
             return LogTurn::Ended;
         }
         self.buffer.decoder.now = now.instant;
+        // What was begun before a gap goes on in what is gone.
+        let next = self.generations.get(1);
+        self.buffer.decoder.is_last = next.is_some_and(|next| next.is_behind_gap);
         writer.end_stream(&self.origin, &mut self.buffer, now);
+        self.buffer.decoder.is_last = false;
         let left = self.generations.pop_front();
         self.news.get_or_insert_default().left = left.map(|left| (left.identity.key, left.read));
         self.row.pop();

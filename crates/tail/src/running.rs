@@ -127,7 +127,10 @@ impl LogTailer {
             now
         });
         let ingest = IngestSource::new(name, settings, &context.ledger);
-        let counts: SharedCounts = Arc::new(FileCounts::new(Arc::clone(&services.places)));
+        let counts: SharedCounts = Arc::new(FileCounts::new(
+            Arc::clone(&services.places),
+            Arc::clone(&ingest.counters),
+        ));
         let (orders, ordered) = mpsc::channel();
         let (reports, reported) = mpsc::channel();
         let board = Arc::<WorkloadBoard>::default();

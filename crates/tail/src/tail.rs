@@ -82,6 +82,8 @@ pub(super) enum TailOrder {
     Open(Box<FoundLog>),
     /// Another generation of a log was found.
     Next(u64, Box<Generation>),
+    /// Files that came behind those of a log, and before the next one, were deleted unread.
+    Gap(u64),
     /// The newest generation of a log has lost its name.
     NameGone(u64),
     /// The newest generation of a log has this name, perhaps again.
@@ -106,6 +108,28 @@ pub(super) enum TailOrder {
     Hold(Duration),
     /// End.
     Stop,
+}
+
+impl TailOrder {
+    /// The log that it is to.
+    pub(super) fn stream(&self) -> Option<u64> {
+        match self {
+            Self::Open(found) => Some(found.place.stream()),
+            Self::Next(stream, _)
+            | Self::Gap(stream)
+            | Self::NameGone(stream)
+            | Self::Named(stream, _)
+            | Self::NameWas(stream, _)
+            | Self::Anew(stream, _)
+            | Self::Watched(stream)
+            | Self::Changed(stream)
+            | Self::Form(stream, _)
+            | Self::Forget(stream)
+            | Self::ForgetPosition(stream)
+            | Self::Note(stream, _) => Some(*stream),
+            Self::Hold(_) | Self::Stop => None,
+        }
+    }
 }
 
 /// Sends orders to the reader, and wakes it.
@@ -317,6 +341,7 @@ impl LogReader {
                 self.with(stream, |log| log.push(*generation, now.instant));
                 self.busy(stream);
             }
+            TailOrder::Gap(stream) => self.with(stream, TailedLog::gap_follows),
             TailOrder::NameGone(stream) => {
                 self.with(stream, |log| log.name_gone(now.instant));
                 self.busy(stream);

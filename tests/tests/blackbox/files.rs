@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use inrush_tests::*;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -239,6 +240,29 @@ fn append_path(inrush: &Inrush) -> PathBuf {
     let path = inrush.path("logs/a.log");
     append(&path, "");
     path
+}
+
+/// Three rotations while the process stands still, of which the runtime keeps one.
+#[test]
+fn a_generation_that_the_runtime_deleted_unopened_counts_and_nothing_is_joined_over_it() {
+    let inrush = start(PODS);
+    let log = pod(&inrush).join("0.log");
+    append(
+        &log,
+        cri("stdout", "F", "first") + &cri("stdout", "P", "begun, "),
+    );
+    assert_eq!(texts(&inrush, 1), ["first"]);
+    inrush.signal(Signal::SIGSTOP);
+    for text in ["deleted", "end", "next"] {
+        fs::rename(&log, log.with_extension("log.1")).unwrap();
+        append(&log, cri("stdout", "F", text));
+    }
+    inrush.signal(Signal::SIGCONT);
+    assert_eq!(texts(&inrush, 4), ["first", "begun, ", "end", "next"]);
+    let missed = "inrush_file_missed_generations_total";
+    assert_eq!(metric(&inrush, missed), 1);
+    let ledger = inrush.ledger();
+    assert_eq!(ledger.sources["files"].lost_upstream["deleted"], 1);
 }
 
 #[test]

@@ -15,6 +15,7 @@
 
 mod again;
 mod copies;
+mod missed;
 mod names;
 mod owners;
 mod packed;
@@ -44,6 +45,7 @@ use super::tail::{EndedLog, FoundLog, TailOrder};
 use super::workload::WorkloadBoard;
 use again::{ClosedFile, ClosedFiles, LaterNames, LaterReason};
 use copies::CopyState;
+use missed::NameAccounts;
 use names::{is_generation_of, is_packed_path, is_rotated, leads_to, name_of, siblings};
 use packed::{OpenFile, PackedFiles, unpacker_of};
 use resume::OrphanLogs;
@@ -113,6 +115,8 @@ pub(super) struct KnownFiles {
     closed: ClosedFiles,
     /// Logs of an earlier process whose file has another name now, or none.
     orphans: OrphanLogs,
+    /// Names that are not quiet.
+    pub(super) accounts: NameAccounts,
 }
 
 /// An open file that no log has.
@@ -160,6 +164,7 @@ impl KnownFiles {
             postponed: Vec::new(),
             refused: HashMap::new(),
             orphans: OrphanLogs::default(),
+            accounts: NameAccounts::default(),
         }
     }
 
@@ -176,11 +181,6 @@ impl KnownFiles {
     /// The options that it follows.
     pub(super) fn options(&self) -> &FileSource {
         self.maker.options()
-    }
-
-    /// Takes the orders to the reader.
-    pub(super) fn take_orders(&mut self) -> Vec<TailOrder> {
-        std::mem::take(&mut self.orders)
     }
 
     /// All logs that are read.
@@ -279,6 +279,7 @@ impl KnownFiles {
 
     /// A name cannot be opened now. No notice says when it can.
     fn refuse(&mut self, path: &Path, refusal: PathRefusal) {
+        self.accounts.refused(path);
         if self.matches(path) {
             self.later.insert(path, path, LaterReason::Refused);
         }
@@ -299,7 +300,9 @@ impl KnownFiles {
         let Some(new) = self.open(path) else {
             return;
         };
-        if self.is_read(path, &new) {
+        let is_read = self.is_read(path, &new);
+        self.accounts.saw(path, &new.identity, !is_read);
+        if is_read {
             return self.seen_again(path, &new);
         }
         if self.is_too_old(path, path, &new) {
@@ -669,6 +672,7 @@ impl KnownFiles {
             let is_newest = newest.is_some_and(|newest| newest.identity.key == new.identity.key);
             let is_before = newest.is_none_or(|newest| new.born <= newest.born);
             if !is_newest && new.born > since && is_before && !self.is_known(&new) {
+                self.accounts.saw(path, &new.identity, true);
                 found.push(new);
             }
         }
@@ -765,6 +769,7 @@ impl KnownFiles {
             gone: None,
             packed: unpacker_of(&new.path),
             packed_end: None,
+            is_behind_gap: false,
         }
     }
 

@@ -22,7 +22,7 @@ impl KnownFiles {
     /// Counts what a name that waited for a place was known to lead to.
     pub(super) fn tell_lost(&self, path: &Path, bytes: u64) {
         if bytes > 0 {
-            self.counts.rotated_away_unread_bytes.add(bytes);
+            self.counts.rotated_away(bytes);
             let file = path.display();
             tracing::warn!(%file, bytes, "deleted before it could be opened: not read");
         }
@@ -52,7 +52,13 @@ impl KnownFiles {
             return;
         }
         match self.open_if_there(to) {
-            Some(new) if !self.is_known(&new) => self.begin_unseen(from, to, new),
+            Some(new) if !self.is_known(&new) => {
+                for older in self.older_unseen(from, stream, &new) {
+                    let name = older.path.clone();
+                    self.begin_unseen(from, &name, older);
+                }
+                self.begin_unseen(from, to, new);
+            }
             // It is the log's own, as it should be.
             Some(new) if self.by_inode.get(&new.identity.key).map(|it| it.stream) == stream => {}
             // It was renamed again.
@@ -71,6 +77,15 @@ impl KnownFiles {
                     self.begin_unseen(from, to, new);
                 }
             }
+        }
+    }
+
+    /// Files of a log that came before this one, were renamed on, and are read before it.
+    fn older_unseen(&mut self, path: &Path, stream: Option<u64>, new: &NewFile) -> Vec<NewFile> {
+        let is_chained = |stream: &u64| self.logs.get(stream).is_some_and(|log| log.is_chained);
+        match stream.filter(is_chained) {
+            Some(stream) => self.missed_files(stream, path, Some(new)),
+            None => Vec::new(),
         }
     }
 
@@ -94,6 +109,7 @@ impl KnownFiles {
 
     /// Begins to read a file that nobody saw under the name of its log.
     fn begin_unseen(&mut self, path: &Path, name: &Path, new: NewFile) {
+        self.accounts.saw(path, &new.identity, true);
         if self.is_too_old(name, path, &new) {
             return;
         }

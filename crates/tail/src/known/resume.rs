@@ -155,7 +155,7 @@ impl KnownFiles {
         for (stream, position) in self.find_by_inode(gone) {
             let lost = position.generations.last();
             let unread = lost.map_or(0, |one| one.length.saturating_sub(one.taken));
-            self.counts.rotated_away_unread_bytes.add(unread);
+            self.counts.rotated_away(unread);
             self.orders.push(TailOrder::ForgetPosition(stream));
         }
     }

@@ -13,6 +13,7 @@ use inrush_ingest::batch_writer::source::IngestSource;
 use inrush_ingest::now::Now;
 use proptest::sample::Index;
 
+use super::super::counts::SharedCounts;
 use super::super::finder::{FileFinder, first_start};
 use super::super::running::{note_first_start, settings};
 use super::super::tail::{LogReader, ReaderHandle, TailOrder};
@@ -77,6 +78,7 @@ struct SimProcess {
     finder: FileFinder,
     reader: LogReader,
     to_reader: ReaderHandle,
+    counts: SharedCounts,
     _orders: Sender<TailOrder>,
 }
 
@@ -95,6 +97,8 @@ struct FileSimulation {
     written: BTreeSet<String>,
     /// Lines that were deleted before they came.
     deleted: BTreeSet<String>,
+    /// Number of files that were deleted.
+    deletions: u64,
     /// Files that were rotated before they had a position, when a process ended.
     blind: BTreeSet<u64>,
 }
@@ -111,6 +115,7 @@ impl FileSimulation {
             lines: BTreeMap::new(),
             written: BTreeSet::new(),
             deleted: BTreeSet::new(),
+            deletions: 0,
             blind: BTreeSet::new(),
         };
         simulation.start();
@@ -135,7 +140,7 @@ impl FileSimulation {
             now
         });
         let ingest = IngestSource::new("files", settings, &source.harness.ledger);
-        let counts = Arc::new(FileCounts::default());
+        let counts: SharedCounts = Arc::default();
         let (orders, ordered) = mpsc::channel();
         let (reports, reported) = mpsc::channel();
         let begin = (started, &positions[..]);
@@ -147,7 +152,8 @@ impl FileSimulation {
         let mut finder = finder.unwrap();
         let pair = (ordered, reports);
         let carry = 16 << 20;
-        let reader = LogReader::new(context, ingest, counts, pair, Box::new(|| ()), carry);
+        let shared = Arc::clone(&counts);
+        let reader = LogReader::new(context, ingest, shared, pair, Box::new(|| ()), carry);
         let to_reader = ReaderHandle {
             orders: orders.clone(),
             thread: std::thread::current(),
@@ -157,6 +163,7 @@ impl FileSimulation {
             finder,
             reader,
             to_reader,
+            counts,
             _orders: orders,
         });
         // What is renamed to a name that does not match before any folder is watched is not seen.
@@ -200,6 +207,7 @@ impl FileSimulation {
             return;
         };
         fs::remove_file(path).unwrap();
+        self.deletions += 1;
         let lines = self.lines.remove(&found.ino()).unwrap_or_default();
         self.deleted.extend(lines);
     }
@@ -346,7 +354,15 @@ impl FileSimulation {
             .filter(|line| !self.deleted.contains(*line))
             .collect();
         prop_assert!(lost.is_empty(), "lost: {:?}", lost);
+        let missed = self.missed();
+        prop_assert!(missed <= self.deletions, "missed: {}", missed);
         Ok(())
+    }
+
+    /// Generations that the process counts as deleted before they could be opened.
+    fn missed(&self) -> u64 {
+        let counts = self.process.as_ref().map(|process| &process.counts);
+        counts.map_or(0, |counts| counts.missed_generations.get())
     }
 }
 
@@ -414,6 +430,35 @@ fn a_file_that_was_renamed_unseen_and_has_the_inode_of_another_is_read() {
     let (closed, _) = simulation.renamed[&1].clone();
     simulation.delete(&closed);
     simulation.check(&[Write(2), Rename(2)]).unwrap();
+}
+
+/// The log of a container that is rotated three times while nobody looks; one older file is kept.
+#[test]
+fn no_event_is_joined_over_a_generation_that_nobody_opened() {
+    let options = HELD.replace("\"host\"", "\"format\": \"cri\", \"host\"");
+    let mut simulation = FileSimulation::new(&options);
+    let (log, older) = (simulation.path(0), simulation.source.path("a.log.1"));
+    fs::write(&log, cri("stdout", "P", "begun, ")).unwrap();
+    simulation.find();
+    simulation.read();
+    for text in ["deleted", "end", "next"] {
+        simulation.source.tick();
+        fs::rename(&log, &older).unwrap();
+        fs::write(&log, cri("stdout", "F", text)).unwrap();
+    }
+    simulation.settle();
+    assert_eq!(simulation.source.texts, ["begun, ", "end", "next"]);
+    assert_eq!(simulation.missed(), 1);
+    // What was opened in time is joined, and counts nowhere.
+    for (tag, text) in [("P", "one "), ("F", "event")] {
+        simulation.source.tick();
+        fs::rename(&log, &older).unwrap();
+        fs::write(&log, cri("stdout", tag, text)).unwrap();
+        simulation.find();
+    }
+    simulation.settle();
+    assert_eq!(simulation.source.texts[3..], ["one event"]);
+    assert_eq!(simulation.missed(), 1);
 }
 
 proptest! {
