@@ -265,6 +265,27 @@ fn a_generation_that_the_runtime_deleted_unopened_counts_and_nothing_is_joined_o
     assert_eq!(ledger.sources["files"].lost_upstream["deleted"], 1);
 }
 
+/// The destination's last line is torn, as by a kill in the middle of a write. Its event may come
+/// once more, as it does when the write was never settled.
+#[test]
+fn a_torn_line_of_the_destination_is_cut_off() {
+    let inrush = start(ALL);
+    append(&inrush.path("logs/a.log"), "one\n");
+    assert_eq!(texts(&inrush, 1), ["one"]);
+    let (_, dir) = inrush.kill();
+    let out = dir.path().join("out.jsonl");
+    let whole = fs::read(&out).unwrap();
+    append(&out, &whole[..whole.len() / 2]);
+    let inrush = start_in(dir, ALL);
+    append(&inrush.path("logs/a.log"), "two\n");
+    let mut texts = eventually("the next line", || {
+        let texts = field(&inrush.events_so_far("out.jsonl"), "message");
+        (texts.last()? == "two").then_some(texts)
+    });
+    texts.dedup();
+    assert_eq!(texts, ["one", "two"]);
+}
+
 #[test]
 fn a_file_that_is_truncated_is_read_anew() {
     let inrush = start(ALL);
