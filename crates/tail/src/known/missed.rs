@@ -197,7 +197,7 @@ impl KnownFiles {
 
     fn is_moving(&self, stream: u64) -> bool {
         let log = self.logs.get(&stream);
-        log.is_some_and(|log| log.is_chained && self.accounts.names.contains_key(&log.path))
+        log.is_some_and(|log| log.is_chained && self.accounts.names.contains_key(&*log.path))
     }
 }
 
