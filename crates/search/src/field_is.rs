@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     fn check(maps: &MapArray, key: &str, patterns: &[&str], wanted: &[Option<bool>]) {
-        let patterns: Vec<_> = patterns.iter().map(|one| ValuePattern::new((*one).into()));
+        let patterns = patterns.iter().map(|one| ValuePattern::new((*one).into()));
         let found = matched(maps, key, &patterns.collect::<Vec<_>>()).unwrap();
         assert_eq!(found.iter().collect::<Vec<_>>(), wanted, "{key}");
     }

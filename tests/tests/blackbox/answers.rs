@@ -137,7 +137,7 @@ fn a_table_is_whole_or_says_how_much_of_it_is_shown() {
     let inrush = Inrush::start(&with_store(TCP, ""));
     let mut sender = Tcp::connect(inrush.address("tcp"));
     for number in 0..236 {
-        sender.send(&event(Timestamp::now(), 13, &format!("h{number}"), "text"));
+        sender.send(event(Timestamp::now(), 13, &format!("h{number}"), "text"));
     }
     searchable(&inrush, 236);
     let lines = asked(&inrush, "* | count by host", "");
@@ -181,9 +181,9 @@ fn severities_are_groups_with_names_and_empty_stretches_of_time_count_0() {
     let inrush = Inrush::start(&with_store(TCP, ""));
     let mut sender = Tcp::connect(inrush.address("tcp"));
     let at = |time: &str| time.parse::<Timestamp>().unwrap();
-    sender.send(&event(at("2026-11-22T10:00:00Z"), 11, "a", "x"));
-    sender.send(&event(at("2026-11-22T10:00:10Z"), 14, "a", "x"));
-    sender.send(&event(at("2026-11-22T10:03:00Z"), 11, "b", "x"));
+    sender.send(event(at("2026-11-22T10:00:00Z"), 11, "a", "x"));
+    sender.send(event(at("2026-11-22T10:00:10Z"), 14, "a", "x"));
+    sender.send(event(at("2026-11-22T10:03:00Z"), 11, "b", "x"));
     searchable(&inrush, 3);
     let folder = tempfile::tempdir().unwrap();
     let config = beside(&inrush, folder.path());
@@ -253,14 +253,14 @@ fn a_range_ends_now_and_counts_what_lies_in_the_future() {
     let mut sender = Tcp::connect(inrush.address("tcp"));
     let now = Timestamp::now();
     let ahead = now + SignedDuration::from_mins(11);
-    sender.send(&event(
+    sender.send(event(
         now - SignedDuration::from_secs(5),
         13,
         "right",
         "text",
     ));
     for _ in 0..3 {
-        sender.send(&event(ahead, 13, "ahead", "text"));
+        sender.send(event(ahead, 13, "ahead", "text"));
     }
     searchable(&inrush, 4);
     let lines = asked(&inrush, "text", "");

@@ -254,8 +254,8 @@ fn days_agree_with_the_calendar() {
 /// the receive time, and one that is skipped as before the change; and true if it occurs twice.
 fn meant(shown: DateTime, zone: &TimeZone, received: i64) -> (i64, bool) {
     let instant = zone.to_ambiguous_timestamp(shown);
-    let first = instant.clone().earlier().unwrap().as_second();
-    let second = instant.clone().later().unwrap().as_second();
+    let first = instant.earlier().unwrap().as_second();
+    let second = instant.later().unwrap().as_second();
     if !matches!(instant.offset(), AmbiguousOffset::Fold { .. }) {
         return (instant.compatible().unwrap().as_second(), false);
     }
