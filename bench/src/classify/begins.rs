@@ -30,6 +30,8 @@ const WINS: &[(&str, &str)] = &[
     ("palo_alto_panos", "header_wrong_version"),
     ("palo_alto_panos", "cisco_header_any"),
     ("palo_alto_panos", "cisco_syslog_relayed"),
+    ("palo_alto_panos", "symantec_brightmail"),
+    ("vmware_esx_daemon", "vmware_vsphere_two_names"),
 ];
 
 pub(super) struct OutcomeReader {
