@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use inrush_event::{ByteSize, DropReason, Timestamp, limits};
 
 use crate::gathering::LINGER;
+use crate::keeper::CheckpointStore;
 use crate::log::Log;
 use crate::mutant::{Mutant, is_on};
 use crate::on_disk::{OnDisk, Stall};
@@ -310,6 +311,11 @@ impl Log {
     fn take_ahead(&self, from: u64) -> Vec<PendingBatch> {
         let space = self.space();
         let mut state = self.lock();
+        if self.keeper.as_ref().is_none_or(CheckpointStore::is_behind) {
+            // A destination has come meanwhile whose place is not durable. The sync would take what
+            // it waits for along, and a crash would have it begin behind that.
+            return Vec::new();
+        }
         let batches = state.batches_from(from, limits::QUEUE_ROUND_BYTES);
         let Some(disk) = &state.disk else {
             return Vec::new();
