@@ -7,7 +7,8 @@
 //!
 //! # Limits
 //! `SENDERS_MAX` senders a source. `SAMPLES_MAX` of them have a sample of `SAMPLE_BYTES_MAX` bytes,
-//! replaced after `SAMPLE_EVERY_NS`. Each has `PRODUCTS_MAX` products of `PRODUCT_BYTES_MAX` bytes. Rates are measured over windows of `WINDOW_NS`.
+//! replaced after `SAMPLE_EVERY_NS`. Each has `PRODUCTS_MAX` products of `PRODUCT_BYTES_MAX` bytes.
+//! Rates are measured over windows of `WINDOW_NS`.
 //!
 //! # After a crash
 //! Nothing is kept. A reload that keeps the source keeps its senders.

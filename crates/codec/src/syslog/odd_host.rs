@@ -13,8 +13,8 @@ const FORWARDED: &[u8] = b"Message forwarded from ";
 /// The short form of it.
 const FROM: &[u8] = b"From ";
 
-/// Beginnings of what a syslogd writes in place of a message, behind the dashes that some put there.
-/// It has no program.
+/// Beginnings of what a syslogd writes in place of a message, behind the dashes that some put
+/// there. It has no program.
 const OWN_WORDS: [&[u8]; 6] = [
     b"last message repeated ",
     b"last message buffered ",
