@@ -1,6 +1,6 @@
 //! Times as people give them beside a query: `15m`, `24h`, `7d`, `1y`, an RFC 3339 time, or a
-//! number since 1970: seconds as `date +%s` prints them, or milliseconds, microseconds or nanoseconds.
-//! `-15m` and `now-15m`, as Splunk and Grafana write it, are `15m`.
+//! number since 1970: seconds as `date +%s` prints them, or milliseconds, microseconds or
+//! nanoseconds. `-15m` and `now-15m`, as Splunk and Grafana write it, are `15m`.
 
 use jiff::Timestamp;
 

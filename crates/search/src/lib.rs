@@ -23,7 +23,8 @@
 //! # In reading order
 //! `engine` (threads and bounds) · `request` · `answer` · `run` · `event_search/` · `statement`
 //! (SQL) · `table_form` (names of codes, rows of 0) · `table/` · `scan` (all of it, unsorted) ·
-//! `work` (pieces, newest first, shared by threads) · `turn` · `has` · `cells` · `memory` · [`worker`] (a process for each search).
+//! `work` (pieces, newest first, shared by threads) · `turn` · `has` · `cells` · `memory` ·
+//! [`worker`] (a process for each search).
 #![forbid(unsafe_code)]
 
 mod answer;

@@ -53,7 +53,8 @@ pub struct SearchRequest {
 }
 
 impl SearchRequest {
-    /// A question without bounds of time, which shows [`EVENTS_DEFAULT`] events, their histogram and fields.
+    /// A question without bounds of time, which shows [`EVENTS_DEFAULT`] events, their histogram
+    /// and fields.
     pub fn new(query: impl Into<String>) -> Self {
         Self {
             query: query.into(),
