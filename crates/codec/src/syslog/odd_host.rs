@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 use inrush_event::{Anomalies, Record, Span};
 
 use super::rfc3164::{is_host, tag_and_message};
-use super::scan::{is_blank, is_name, skip_blanks};
+use super::scan::{first_of, is_blank, is_name, skip_blanks};
 
 /// Words of AIX's syslogd before a message of another host.
 const FORWARDED: &[u8] = b"Message forwarded from ";
@@ -30,7 +30,7 @@ const OWN_WORDS: [&[u8]; 6] = [
 pub(super) fn odd_host(bytes: &[u8], at: usize) -> Option<(Span, usize)> {
     let start = skip_blanks(bytes, at);
     let rest = bytes.get(start..)?;
-    let end = start + rest.iter().position(|&byte| is_blank(byte))?;
+    let end = start + first_of(rest, b' ', b'\t')?;
     let word = &bytes[start..end];
     let (from, len) = if is_host(word) && word.last() != Some(&b':') {
         (0, word.len())
@@ -61,6 +61,10 @@ fn address(word: &[u8]) -> Option<(usize, usize)> {
 
 /// True for an IPv6 address (RFC 4291 section 2.2), with or without the zone of RFC 4007.
 fn is_address(word: &[u8]) -> bool {
+    let first = word.first().copied().unwrap_or_default();
+    if !first.is_ascii_hexdigit() && first != b':' {
+        return false;
+    }
     let mut parts = word.splitn(2, |&byte| byte == b'%');
     let text = parts.next().and_then(|text| std::str::from_utf8(text).ok());
     let is_zone = parts.next().is_none_or(is_name);
