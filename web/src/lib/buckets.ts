@@ -91,7 +91,7 @@ export function seriesOf(
   };
 }
 
-/** Whether nothing is 0 of it. */
+/** True if nothing is 0 of it. */
 function isCount(column: Column | undefined): boolean {
   return column !== undefined && (column.name === "count" || /^dc\(/.test(column.name));
 }

@@ -151,7 +151,7 @@ export interface Plan {
   bucket_ms: number;
   /** Width of a table's stretches of time. */
   step_ms?: number;
-  /** What to write instead, if nothing is found. */
+  /** Words to write instead, if nothing is found. */
   hints?: string[];
 }
 
@@ -206,7 +206,7 @@ export interface End {
   stopped: "limit" | "time" | "memory" | "cancelled" | null;
   /** Rows of the table, shown or not, as far as they were counted. */
   rows?: number;
-  /** Whether there are more than that. */
+  /** True if there are more than that. */
   rows_more?: boolean;
   /** Events that match and are dated after now. */
   future?: number;

@@ -115,7 +115,7 @@ function shownWords(shown: number, matched: number): string {
 
 interface NoEventsProps {
   state: SearchState;
-  /** What to write instead. */
+  /** Words to write instead. */
   hints: readonly string[];
   onGo: (change: Partial<SearchState>) => void;
 }

@@ -126,7 +126,7 @@ fn host_and_rest(bytes: &[u8], at: usize, record: &mut Record) {
     rest(bytes, at, record);
 }
 
-/// What follows the host.
+/// Reads tag and message behind the host.
 #[inline]
 fn rest(bytes: &[u8], at: usize, record: &mut Record) {
     if record.host.is_empty() {

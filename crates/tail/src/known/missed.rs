@@ -91,7 +91,7 @@ impl NameAccounts {
         account.made = account.made.saturating_sub(1);
     }
 
-    /// What had a name was renamed.
+    /// Notes a rename of a file.
     fn moved(&mut self, from: &Path, to: &Path) {
         self.stir(from);
         let first = self.renamed.get(from).map_or(from, PathBuf::as_path);
