@@ -94,6 +94,8 @@ pub(crate) enum ScenarioName {
     UdpConserve,
     /// One sender with two workers beside one.
     OneSender,
+    /// One HEC client with two workers beside one.
+    OneHecClient,
     /// The order of one sender's events.
     Order,
     /// The same over UDP as an ordinary user.
@@ -198,6 +200,7 @@ impl ScenarioName {
             Self::UdpNolossDefault => noloss::run(lab, noloss::Configuration::BuiltIn),
             Self::UdpConserve => conserve::run(lab),
             Self::OneSender => one_sender::run(lab),
+            Self::OneHecClient => one_sender::run_hec(lab),
             Self::Order => one_sender::run_order(lab),
             Self::OrderUser => one_sender::run_order_user(lab),
             Self::GridUdp => grid_udp::run(lab),

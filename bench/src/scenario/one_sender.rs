@@ -66,7 +66,7 @@ const SHAPE: LoadShape = LoadShape {
     ..REFERENCE
 };
 
-/// Runs it: two workers beside one, TCP and UDP.
+/// Runs it: two workers beside one, over TCP and over UDP.
 pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "one sender, packs and expressions, to a blackhole: two workers beside one";
     tell(shows);
@@ -93,6 +93,15 @@ pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
         scenario.checks.extend(cells.iter().map(Cell::accounts));
         scenario.cells.extend(cells);
     }
+    scenario.ended = lab.scenario(shows).ended;
+    Ok(scenario)
+}
+
+/// Runs it for one HEC client. A scenario of its own: builds from before the source cannot run it.
+pub(super) fn run_hec(lab: &BenchHarness) -> Result<ScenarioResult> {
+    let shows = "one HEC client, to a blackhole: two workers beside one";
+    tell(shows);
+    let mut scenario = lab.scenario(shows);
     for (requests, template) in HEC {
         let wire = Wire::Hec(requests);
         let shape = LoadShape { wire, ..SHAPE };
