@@ -69,6 +69,7 @@ mod state;
 #[cfg(feature = "simulation")]
 mod steps;
 pub mod storage;
+mod unsynced;
 mod writer;
 
 pub use backlog::DestinationBacklog;

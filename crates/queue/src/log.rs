@@ -657,7 +657,9 @@ impl Log {
                 memory,
             }
         };
+        let turn = self.noted.turn();
         let read = reader.next(aim.from_event);
+        let read = self.trusted(turn, &mut reader, aim.from_event, read);
         if let Some(keeper) = &self.keeper {
             keeper.note_bad(reader.take_bad());
         }

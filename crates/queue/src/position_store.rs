@@ -8,7 +8,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use crate::meta::Meta;
 use crate::position_file::{encode, write};
 use crate::position_table::PositionTable;
 use crate::storage::{DiskStorage, Storage};
+use crate::unsynced::UnsyncedCopy;
 
 /// Time between two writes of the file for no other reason than that it is behind.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
@@ -59,6 +60,10 @@ pub(crate) struct PositionFile {
     pub(crate) unsynced_from: Option<u64>,
     /// The same of this process, which does not sync in `os` mode.
     pub(crate) own_unsynced_from: Option<u64>,
+    /// Segments of earlier processes up to this serial are synced.
+    pub(crate) found_synced: Option<u64>,
+    /// Copy of a segment whose sync has failed, until one succeeds.
+    pub(crate) copy: Option<UnsyncedCopy>,
     /// True if it was logged that it cannot be written.
     is_logged: bool,
 }
@@ -92,6 +97,9 @@ pub(crate) struct PositionStore {
     exists: AtomicBool,
     /// True if what earlier processes wrote is synced, as far as positions rest on it.
     synced: AtomicBool,
+    /// Odd while a segment that was found may lack frames: its sync is under way, or has failed and
+    /// they could not be put back.
+    turn: AtomicU64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -131,6 +139,7 @@ impl PositionStore {
             kept_to: AtomicU64::new(0),
             exists: AtomicBool::new(false),
             synced: AtomicBool::new(false),
+            turn: AtomicU64::new(0),
         }
     }
 
@@ -186,6 +195,26 @@ impl PositionStore {
     /// True if what earlier processes wrote is synced.
     pub(crate) fn is_synced(&self) -> bool {
         self.synced.load(Relaxed)
+    }
+
+    /// Number of the turn, for [`Self::is_sure`].
+    pub(crate) fn turn(&self) -> u64 {
+        self.turn.load(SeqCst)
+    }
+
+    /// True if since that turn began, segments that were found have had all their frames.
+    pub(crate) fn is_sure(&self, turn: u64) -> bool {
+        turn.is_multiple_of(2) && self.turn() == turn
+    }
+
+    /// Notes that they may lack some from now on. Only in one's turn at the file.
+    pub(crate) fn doubt_found(&self) {
+        self.turn.fetch_or(1, SeqCst);
+    }
+
+    /// Notes that they have all of them.
+    pub(crate) fn trust_found(&self) {
+        self.turn.fetch_add(self.turn() % 2, SeqCst);
     }
 
     /// Notes that it is.

@@ -5,6 +5,7 @@
 //!   ([`Log::append_positions`]) counts once all that came before it is durable; it is in no
 //!   segment, and a crash within a second may take it, and no event with it.
 //! * A segment is deleted once the durable file `positions` has all that its frames say.
+//! * What a start has found stays in the log, also where its sync fails: it is written again.
 //! * In memory a position counts once every destination has settled all that came before it.
 
 use std::io;
@@ -21,11 +22,10 @@ use crate::mutant::{Mutant, is_on};
 use crate::position_file::{self, IN_MEMORY, PositionRead};
 use crate::position_store::{PositionFile, PositionStore};
 use crate::position_table::{PositionNote, PositionTable};
+use crate::reader::{SegmentRead, SegmentReader};
 use crate::segments::{Segment, Segments};
-use crate::storage::{DiskStorage, StorageFile, insist};
-
-/// Bytes of a segment that are written over themselves at once.
-const REWRITE_BYTES: usize = 1024 * 1024;
+use crate::storage::{DiskStorage, StorageFile};
+use crate::unsynced::UnsyncedCopy;
 
 impl Log {
     /// A log in memory as [`Self::new`] makes it, which keeps positions of sources' streams in
@@ -234,21 +234,72 @@ impl Log {
             match storage.open(&segment.name) {
                 // Settled, and deleted meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                opened => {
-                    let opened = opened?;
-                    if segment.header.epoch < self.noted.epoch {
-                        write_again(&*opened)?;
-                    }
-                    opened.sync()?;
+                Ok(opened) if segment.header.epoch < self.noted.epoch => {
+                    self.sync_found(segment, &opened, file)?;
                 }
+                opened => opened?.sync()?,
             }
         }
         if !segments.is_empty() {
             storage.sync_names()?;
         }
+        self.noted.trust_found();
         self.noted.found_is_synced();
-        (file.unsynced_from, file.own_unsynced_from) = (None, None);
+        (file.unsynced_from, file.own_unsynced_from, file.copy) = (None, None, None);
         Ok(())
+    }
+
+    /// Syncs a segment of an earlier process. What a sync that fails takes from it is put back, and
+    /// written again by the next try: sources were told that it is there.
+    fn sync_found(
+        &self,
+        segment: &Segment,
+        opened: &Arc<dyn StorageFile>,
+        file: &mut PositionFile,
+    ) -> io::Result<()> {
+        let serial = segment.header.serial;
+        if file.found_synced.is_some_and(|to| serial <= to) {
+            return Ok(());
+        }
+        let kept = file.copy.take().filter(|copy| copy.is_of(serial));
+        let copy = match kept {
+            Some(copy) => copy,
+            None => UnsyncedCopy::of(segment, opened, file.unsynced_from.unwrap_or(0))?,
+        };
+        self.noted.doubt_found();
+        let synced = copy.sync(&**opened);
+        if synced.is_ok() || copy.put_back(&**opened) {
+            self.noted.trust_found();
+        }
+        match synced {
+            Ok(()) => file.found_synced = Some(serial),
+            Err(_) => file.copy = Some(copy),
+        }
+        synced
+    }
+
+    /// Result of a read from event `from_event` that began in this turn of what was found. While a
+    /// segment may lack frames, what seems to be missing is not lost: it is looked for again.
+    pub(crate) fn trusted(
+        &self,
+        turn: u64,
+        reader: &mut SegmentReader,
+        from_event: u64,
+        read: io::Result<SegmentRead>,
+    ) -> io::Result<SegmentRead> {
+        if self.noted.is_sure(turn) {
+            return read;
+        }
+        match read {
+            Ok(SegmentRead::Batch(old)) if old.first_event <= from_event => {
+                reader.close();
+                Ok(SegmentRead::Batch(old))
+            }
+            _ => {
+                reader.undo();
+                Err(io::ErrorKind::Interrupted.into())
+            }
+        }
     }
 
     /// The segments that may have positions and that nobody has synced. Those of this process are
@@ -265,20 +316,4 @@ impl Log {
         };
         segments.0.iter().filter(is_behind).cloned().collect()
     }
-}
-
-/// Writes the bytes of a segment of an earlier process over themselves: a sync that had failed
-/// there may have left them in the page cache alone, where no later sync finds them.
-fn write_again(file: &dyn StorageFile) -> io::Result<()> {
-    let (mut at, length) = (0, insist(|| file.len())?);
-    while at < length {
-        let mut bytes = vec![0; (length - at).min(REWRITE_BYTES as u64) as usize];
-        // What cannot be read is no frame either.
-        if let Ok(read) = insist(|| file.read_at(&mut bytes, at)) {
-            bytes.truncate(read);
-            file.write_at(&[&bytes], at)?;
-        }
-        at += bytes.len().max(1) as u64;
-    }
-    Ok(())
 }

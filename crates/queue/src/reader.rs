@@ -66,6 +66,8 @@ pub(crate) struct SegmentReader {
     end: (u64, u64),
     /// Frames below it were read; a copy of one is left over from a write that failed.
     next_position: u64,
+    /// The same before the last read.
+    previous_position: u64,
     note: Option<RefusalNote>,
     bad: Vec<BadRange>,
 }
@@ -93,6 +95,7 @@ impl SegmentReader {
             name: String::new(),
             end: NO_END,
             next_position: 0,
+            previous_position: 0,
             note: None,
             bad: Vec::new(),
         }
@@ -115,6 +118,18 @@ impl SegmentReader {
             Err(error) => self.unopened = Some(error),
         }
         self.next_position = self.next_position.max(segment.header.base_position);
+    }
+
+    /// Forgets what it has read ahead: the next read opens the segment again.
+    pub(crate) fn close(&mut self) {
+        (self.serial, self.scan) = (None, None);
+    }
+
+    /// Takes the last read back: nothing of it counts.
+    pub(crate) fn undo(&mut self) {
+        self.close();
+        self.next_position = self.previous_position;
+        (self.note, self.bad) = (None, Vec::new());
     }
 
     /// Notes that the segment was read to its end.
@@ -151,6 +166,7 @@ impl SegmentReader {
     /// # Errors
     /// The disk does not answer; it can be tried again.
     pub(crate) fn next(&mut self, from_event: u64) -> io::Result<SegmentRead> {
+        self.previous_position = self.next_position;
         if let Some(error) = self.unopened.take() {
             self.serial = None;
             return Err(error);

@@ -86,6 +86,11 @@ impl SegmentScan {
         }
     }
 
+    /// Offset of the next frame.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// Lets more of the file be read.
     pub(crate) fn set_limit(&mut self, bytes: u64) {
         self.limit = bytes;

@@ -9,8 +9,8 @@ use inrush_event::{
     Anomalies, BatchPool, ByteSize, DropReason, Fate, Ledger, PositionList, Record, SourceInfo,
     Span, StreamPosition, Timestamp, limits,
 };
-use inrush_queue::storage::{DiskCall, DiskStorage, Storage, VirtualDisk};
-use inrush_queue::{Durability, EventQuery, Inspector, Log, LogId, QueueOptions};
+use inrush_queue::storage::{DiskCall, DiskFaults, DiskStorage, Storage, VirtualDisk};
+use inrush_queue::{CommitRound, Durability, EventQuery, Inspector, Log, LogId, QueueOptions};
 
 fn source(name: &str) -> Arc<SourceInfo> {
     Arc::new(SourceInfo {
@@ -306,6 +306,67 @@ fn positions_behind_a_frame_that_is_missing_do_not_count() {
     let process = Process::start(&disk);
     let expected = known(&[(1, "two again"), (2, "one"), (3, "two")]);
     assert_eq!(process.found("a"), expected);
+}
+
+/// A process that has found three batches, two of which were never synced.
+fn with_unsynced(disk: &VirtualDisk) -> Process {
+    let process = Process::start(disk);
+    process.append("a", 9, &[(1, "one")]);
+    process.write();
+    process.append("a", 9, &[(1, "two")]);
+    process.append("a", 9, &[(1, "three")]);
+    let round = process.log.begin_round(process.now).map(CommitRound::write);
+    assert!(round.is_some());
+    disk.end_process();
+    let process = Process::start(disk);
+    assert_eq!(process.found("a"), known(&[(1, "three")]));
+    process
+}
+
+fn failing(calls: &[DiskCall], chance: u16) -> DiskFaults {
+    let mut faults = DiskFaults::default();
+    calls
+        .iter()
+        .for_each(|call| faults.errors[*call as usize] = chance);
+    faults
+}
+
+/// A sync that fails may take what only the page cache had, and sources do not read it again.
+#[test]
+fn what_a_start_has_found_stays_though_its_sync_fails() {
+    for seed in 0..100 {
+        let disk = VirtualDisk::new(seed);
+        let mut process = with_unsynced(&disk);
+        disk.set_faults(failing(&[DiskCall::Write, DiskCall::Sync], u16::MAX / 2));
+        let mut delivered = 0;
+        for _ in 0..4 {
+            process.write();
+            delivered += process.deliver();
+            process.now += Duration::from_secs(1);
+        }
+        disk.set_faults(DiskFaults::default());
+        process.append("a", 9, &[(1, "four")]);
+        process.write();
+        delivered += process.deliver();
+        assert_eq!(delivered, 4, "seed {seed}");
+        disk.cut_power();
+        let process = Process::start(&disk);
+        assert_eq!(process.found("a"), known(&[(1, "four")]), "seed {seed}");
+    }
+}
+
+#[test]
+fn what_a_start_has_found_is_delivered_while_no_sync_succeeds() {
+    for seed in 0..20 {
+        let disk = VirtualDisk::new(seed);
+        let process = with_unsynced(&disk);
+        disk.set_faults(failing(&[DiskCall::Sync], u16::MAX));
+        process.write();
+        assert_eq!(process.deliver(), 3, "seed {seed}");
+        // Nor does what comes.
+        process.append("a", 9, &[]);
+        assert_eq!(process.deliver(), 1, "seed {seed}");
+    }
 }
 
 #[test]
