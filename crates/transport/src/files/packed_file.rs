@@ -4,7 +4,8 @@
 //! * Offsets are those of the text. A reader that begins anew at an offset is shown the text from
 //!   there on: all before it is decompressed again, in pieces.
 //! * Members and frames that follow each other are one text (RFC 1952 section 2.2).
-//! * What is damaged, cut or followed by other bytes has a name; the text before that is given.
+//! * What is damaged, cut or followed by other bytes has a name; the text before that is given,
+//!   whatever the reads are.
 //! * A file that is still being written is read on when it has grown.
 //!
 //! # States
@@ -44,6 +45,12 @@ const SKIP_STEP_BYTES: usize = 64 * 1024;
 /// Longest header of a frame of Zstandard.
 const FRAME_HEADER_BYTES: usize = 18;
 
+/// Shortest one, its magic number among it (RFC 8878 section 3.1.1), but for its window.
+const FRAME_HEADER_BYTES_MIN: usize = 5;
+
+/// Header of a block of Zstandard (RFC 8878 section 3.1.1.2).
+const BLOCK_HEADER_BYTES: usize = 3;
+
 /// Compression of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FilePacking {
@@ -64,11 +71,7 @@ impl FilePacking {
         const WINDOW_BITS: u8 = 15;
         Ok(match self {
             Self::Gzip => Unpacker::Gzip(Decompress::new_gzip(WINDOW_BITS)),
-            Self::Zstandard => {
-                let mut decoder = Decoder::new()?;
-                decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX))?;
-                Unpacker::Zstandard(decoder)
-            }
+            Self::Zstandard => Unpacker::Zstandard(FrameUnpacker::new()?),
         })
     }
 
@@ -143,37 +146,112 @@ pub enum PackedRead {
 
 enum Unpacker {
     Gzip(Decompress),
-    Zstandard(Decoder<'static>),
+    Zstandard(FrameUnpacker),
 }
 
 /// Progress of a step of an unpacker.
 struct UnpackStep {
     used: usize,
+    /// Bytes of text, those before a fault among them.
     made: usize,
-    /// True if a member has ended.
-    ended: bool,
+    state: MemberState,
+}
+
+/// State of a member behind a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum MemberState {
+    Within,
+    Ended,
+    /// It is damaged there: no step may follow.
+    Faulty,
 }
 
 impl Unpacker {
-    fn step(&mut self, input: &[u8], room: &mut [u8]) -> Option<UnpackStep> {
+    fn step(&mut self, input: &[u8], room: &mut [u8]) -> UnpackStep {
         match self {
             Self::Gzip(stream) => {
                 let before = (stream.total_in(), stream.total_out());
-                let status = stream.decompress(input, room, FlushDecompress::None).ok()?;
-                Some(UnpackStep {
+                let status = stream.decompress(input, room, FlushDecompress::None);
+                UnpackStep {
                     used: (stream.total_in() - before.0) as usize,
                     made: (stream.total_out() - before.1) as usize,
-                    ended: status == Status::StreamEnd,
-                })
+                    state: match status {
+                        Ok(Status::StreamEnd) => MemberState::Ended,
+                        Ok(_) => MemberState::Within,
+                        Err(_) => MemberState::Faulty,
+                    },
+                }
             }
-            Self::Zstandard(decoder) => {
-                let status = decoder.run_on_buffers(input, room).ok()?;
-                Some(UnpackStep {
+            Self::Zstandard(frame) => frame.step(input, room),
+        }
+    }
+}
+
+/// Decompressor of a frame of Zstandard. The library does not tell of the text that it made before
+/// a fault in the same call, so that each call decompresses one block at most, and its text is
+/// taken out before the next bytes are shown.
+struct FrameUnpacker {
+    decoder: Decoder<'static>,
+    /// Bytes that the library asks for: those of the present part, and often the header of a block
+    /// behind it.
+    hint: usize,
+    /// True if text may be left in the decoder: the last room was filled.
+    is_full: bool,
+}
+
+impl FrameUnpacker {
+    fn new() -> io::Result<Self> {
+        let mut decoder = Decoder::new()?;
+        decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX))?;
+        Ok(Self {
+            decoder,
+            hint: FRAME_HEADER_BYTES_MIN,
+            is_full: false,
+        })
+    }
+
+    fn step(&mut self, input: &[u8], room: &mut [u8]) -> UnpackStep {
+        if self.is_full {
+            let rest = self.call(&[], room);
+            if rest.made > 0 || rest.state != MemberState::Within {
+                return rest;
+            }
+        }
+        let header = match self.hint > BLOCK_HEADER_BYTES {
+            true => BLOCK_HEADER_BYTES,
+            false => 0,
+        };
+        let part = input.get(..self.hint - header).unwrap_or(input);
+        if part.is_empty() {
+            // The library takes repeated calls without input for a fault.
+            return UnpackStep {
+                used: 0,
+                made: 0,
+                state: MemberState::Within,
+            };
+        }
+        self.call(part, room)
+    }
+
+    fn call(&mut self, input: &[u8], room: &mut [u8]) -> UnpackStep {
+        match self.decoder.run_on_buffers(input, room) {
+            Ok(status) => {
+                self.hint = status.remaining;
+                self.is_full = status.bytes_written == room.len();
+                UnpackStep {
                     used: status.bytes_read,
                     made: status.bytes_written,
-                    ended: status.remaining == 0,
-                })
+                    state: match status.remaining {
+                        0 => MemberState::Ended,
+                        _ => MemberState::Within,
+                    },
+                }
             }
+            Err(_) => UnpackStep {
+                used: 0,
+                made: 0,
+                state: MemberState::Faulty,
+            },
         }
     }
 }
@@ -283,18 +361,18 @@ impl PackedFile {
                 empty => empty.insert(self.packing.unpacker()?),
             };
             let space = room.get_mut(made..).unwrap_or_default();
-            let Some(step) = unpacker.step(input, space) else {
-                self.fail();
-                break;
-            };
+            let step = unpacker.step(input, space);
             (self.used, made) = (self.used + step.used, made + step.made);
             self.offset += step.made as u64;
             self.member_bytes += step.made as u64;
-            if step.ended {
-                (self.within, self.member_bytes) = (None, 0);
-                self.members += 1;
-            } else if step.used == 0 && step.made == 0 {
-                break;
+            match step.state {
+                MemberState::Ended => {
+                    (self.within, self.member_bytes) = (None, 0);
+                    self.members += 1;
+                }
+                MemberState::Faulty => self.fail(),
+                MemberState::Within if step.used == 0 && step.made == 0 => break,
+                MemberState::Within => {}
             }
         }
         Ok(made)

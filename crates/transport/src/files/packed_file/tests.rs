@@ -135,6 +135,87 @@ fn what_is_wrong_with_a_file_has_a_name_and_costs_nothing_before_it() {
     }
 }
 
+/// Asserts that a file gives this text and end, whatever room it is read with.
+#[track_caller]
+fn assert_gives(packing: FilePacking, bytes: &[u8], wanted: &[u8], end: PackedEnd) {
+    let (_named, file) = file(bytes);
+    let few = |room: &usize| wanted.len() / room <= 40_000;
+    for room in [1, 7, 11, 64, 1000, 64 * 1024, 1 << 20]
+        .into_iter()
+        .filter(few)
+    {
+        let found = text(&mut PackedFile::new(packing), &file, 0, room);
+        let length = found.0.len();
+        assert_eq!(
+            (found.0 == wanted, found.1, length),
+            (true, end, wanted.len()),
+            "{packing:?}, room {room}"
+        );
+    }
+}
+
+#[test]
+fn text_before_damage_is_given_in_rooms_of_any_size() {
+    let wanted = some_text(300_000);
+    for (packing, checksum_at) in [(FilePacking::Gzip, 8), (FilePacking::Zstandard, 4)] {
+        for wanted in [&wanted[..4], &wanted] {
+            let mut damaged = pack(packing, wanted);
+            let at = damaged.len() - checksum_at;
+            damaged[at] ^= 1;
+            assert_gives(packing, &damaged, wanted, PackedEnd::Damaged);
+            let members = [&pack(packing, b"a member\n"), &damaged[..]].concat();
+            let wanted = [b"a member\n", wanted].concat();
+            assert_gives(packing, &members, &wanted, PackedEnd::Damaged);
+        }
+    }
+}
+
+/// A frame of Zstandard of blocks that are not compressed (RFC 8878 section 3.1.1.2.2).
+fn raw_frame(blocks: &[&[u8]], last: [u8; 3]) -> Vec<u8> {
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0x58];
+    for block in blocks {
+        let header = (block.len() as u32) << 3;
+        frame.extend_from_slice(&header.to_le_bytes()[..3]);
+        frame.extend_from_slice(block);
+    }
+    frame.extend_from_slice(&last);
+    frame
+}
+
+#[test]
+fn text_before_a_block_that_is_none_is_given() {
+    let text = some_text(30_000);
+    // A block that repeats one byte (type 1), 20,000 times, and then a reserved one (type 3).
+    let repeated = [&((20_000_u32 << 3) | 2).to_le_bytes()[..3], b"r"].concat();
+    let reserved = [6, 0, 0];
+    let frame = raw_frame(&[&text, b"x", b""], reserved);
+    let wanted = [&text[..], b"x"].concat();
+    assert_gives(FilePacking::Zstandard, &frame, &wanted, PackedEnd::Damaged);
+    let head = raw_frame(&[b"x"], [0, 0, 0]);
+    let frame = [&head, &repeated[..], &reserved].concat();
+    let wanted = [b"x", &[b'r'; 20_000][..]].concat();
+    assert_gives(FilePacking::Zstandard, &frame, &wanted, PackedEnd::Damaged);
+}
+
+#[test]
+fn a_cut_file_stays_cut_however_often_it_is_asked_for_more() {
+    let wanted = some_text(200_000);
+    for packing in BOTH {
+        let bytes = pack(packing, &wanted);
+        let (named, file) = file(&bytes[..bytes.len() / 2]);
+        let mut reader = PackedFile::new(packing);
+        let (mut found, _) = text(&mut reader, &file, 0, 7000);
+        for _ in 0..100 {
+            let more = text(&mut reader, &file, found.len() as u64, 7000);
+            assert_eq!(more, (Vec::new(), PackedEnd::Cut), "{packing:?}");
+        }
+        fs::write(named.path(), &bytes).unwrap();
+        let (rest, end) = text(&mut reader, &file, found.len() as u64, 7000);
+        found.extend_from_slice(&rest);
+        assert!(found == wanted && end == PackedEnd::Whole, "{packing:?}");
+    }
+}
+
 #[test]
 fn a_file_that_is_being_written_is_read_on() {
     for packing in BOTH {
@@ -233,5 +314,29 @@ proptest! {
         let (found, _) = whole(packing, &bytes[..cut.index(good.len())]);
         prop_assert!(b"a good line\n".starts_with(&found));
         let _ = whole(packing, &more);
+    }
+
+    /// Damage anywhere, and what follows it, is the same in rooms of any size.
+    #[test]
+    fn damage_is_the_same_in_any_room(
+        texts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..3000), 1..4),
+        repeats in 1..60_usize,
+        at in any::<prop::sample::Index>(),
+        flip in 1..=255_u8,
+        cut in any::<prop::sample::Index>(),
+        room in 1..5000_usize,
+        is_gzip in any::<bool>(),
+    ) {
+        let packing = BOTH[usize::from(!is_gzip)];
+        let packed = texts.iter().map(|text| pack(packing, &text.repeat(repeats)));
+        let mut bytes: Vec<u8> = packed.flatten().collect();
+        let at = at.index(bytes.len());
+        bytes[at] ^= flip;
+        bytes.truncate((bytes.len() / 2 + cut.index(bytes.len())).max(1));
+        let (_named, file) = file(&bytes);
+        let whole = text(&mut PackedFile::new(packing), &file, 0, 1 << 20);
+        let pieces = text(&mut PackedFile::new(packing), &file, 0, room);
+        prop_assert_eq!(pieces.1, whole.1);
+        prop_assert!(pieces.0 == whole.0, "{} and {}", pieces.0.len(), whole.0.len());
     }
 }
