@@ -3,6 +3,7 @@
 mod damage;
 mod listing;
 mod memory;
+mod nameless;
 mod races;
 mod simulation;
 

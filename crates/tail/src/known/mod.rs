@@ -5,7 +5,8 @@
 //! * A file is read by one log, whatever names it has had; two files that begin alike are two.
 //! * A file that is found in the place of another one is a new one: its inode may be the same.
 //! * After a restart each log goes on where its last durable event ended, though its files have
-//!   other names by then; what was deleted meanwhile is counted.
+//!   other names by then; what was deleted meanwhile is counted. Files that came and were renamed
+//!   meanwhile are read behind it.
 //!
 //! # Limits
 //! A folder is listed once for each log that is resumed or rotated.

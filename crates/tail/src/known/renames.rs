@@ -108,7 +108,7 @@ impl KnownFiles {
     }
 
     /// Begins to read a file that nobody saw under the name of its log.
-    fn begin_unseen(&mut self, path: &Path, name: &Path, new: NewFile) {
+    pub(super) fn begin_unseen(&mut self, path: &Path, name: &Path, new: NewFile) {
         self.accounts.saw(path, &new.identity, true);
         if self.is_too_old(name, path, &new) {
             return;

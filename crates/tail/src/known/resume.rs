@@ -157,6 +157,21 @@ impl KnownFiles {
             let unread = lost.map_or(0, |one| one.length.saturating_sub(one.taken));
             self.counts.rotated_away(unread);
             self.orders.push(TailOrder::ForgetPosition(stream));
+            self.read_behind(&position);
+        }
+    }
+
+    /// Reads the files that came behind one that was deleted while nobody read, and lost the name
+    /// of their log.
+    fn read_behind(&mut self, position: &LogPosition) {
+        let path = Path::new(OsStr::from_bytes(&position.path));
+        let newest = position.generations.last();
+        let Some(since) = newest.and_then(|newest| newest.identity.birth_ns) else {
+            return;
+        };
+        for missed in self.unseen(path, None, since) {
+            let name = missed.path.clone();
+            self.begin_unseen(path, &name, missed);
         }
     }
 
@@ -255,6 +270,15 @@ impl KnownFiles {
         Some(newest)
     }
 
+    /// Reads the files that came and lost the name of a log while nobody read: no file of that name
+    /// leads to them.
+    fn read_missed(&mut self, stream: u64, path: &Path) {
+        for missed in self.missed_files(stream, path, None) {
+            let name = missed.path.clone();
+            self.begin_unseen(path, &name, missed);
+        }
+    }
+
     /// After all logs are resumed: has this one still its name?
     fn settle_name(&mut self, stream: u64, path: &Path, newest: FileIdentity) {
         let now = self.open_if_there(path).map(|now| now.identity.key);
@@ -273,7 +297,10 @@ impl KnownFiles {
                 self.by_path.insert(path.into(), stream);
                 match now {
                     Some(_) => self.found(path),
-                    None => self.vanished(path),
+                    None => {
+                        self.read_missed(stream, path);
+                        self.vanished(path);
+                    }
                 }
             }
         }
