@@ -74,7 +74,8 @@ pub struct Inrush {
 
 impl Inrush {
     /// Starts it with `yaml` as its configuration and waits until it is ready. `{dir}` in the
-    /// text becomes the test's folder; an admin address is added where there is none.
+    /// text becomes the test's folder; an admin address is added where there is none. Packs are off
+    /// unless the text names them: few tests are about products.
     pub fn start(yaml: &str) -> Self {
         Self::with(yaml, Options::default())
     }
@@ -395,7 +396,11 @@ fn write_config(dir: &Path, yaml: &str) {
         true => "",
         false => "admin: { listen: 127.0.0.1:0 }\n",
     };
-    std::fs::write(&new, format!("{yaml}\n{admin}")).unwrap();
+    let packs = match yaml.contains("packs: {") || yaml.contains("packs:\n") {
+        true => "",
+        false => "packs: { enabled: false }\n",
+    };
+    std::fs::write(&new, format!("{yaml}\n{admin}{packs}")).unwrap();
     std::fs::rename(new, dir.join("inrush.yaml")).unwrap();
 }
 

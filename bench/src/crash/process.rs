@@ -90,6 +90,7 @@ impl CrashSettings {
             "data_dir: {dir}\n\
              admin: {{ listen: \"127.0.0.1:{admin}\" }}\n\
              queue: {{ durability: {durability}, max_bytes: 1GiB }}\n\
+             packs: {{ enabled: false }}\n\
              sources:\n{sources}\
              destinations:\n  \
                null0: {{ type: blackhole }}\n  \

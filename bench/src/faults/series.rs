@@ -152,6 +152,7 @@ impl RoundSeries {
             "data_dir: \"{dir}/data\"\n\
              admin: {{ listen: \"127.0.0.1:{admin}\" }}\n\
              queue: {{ max_bytes: 1GiB }}\n\
+             packs: {{ enabled: false }}\n\
              sources:\n  \
                kept: {{ type: syslog, listen: [\"relp://127.0.0.1:{kept}\"] }}\n  \
                brief: {{ type: syslog, listen: [\"relp://127.0.0.1:{brief}\"], \

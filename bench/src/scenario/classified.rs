@@ -297,14 +297,14 @@ impl<'a> ClassifySetup<'a> {
             ClassifyDestination::Store => include_str!("../../inrush/ordinary-store.yaml"),
         };
         let packs = match who {
-            ClassifyContender::Off => String::new(),
+            ClassifyContender::Off => return template.to_owned(),
             ClassifyContender::Many => format!(
                 "packs: {{ enabled: true, fallback: sc4s, files: [\"{}\"] }}\n",
                 self.many.display()
             ),
             _ => "packs: { enabled: true, fallback: sc4s }\n".to_owned(),
         };
-        format!("{template}{packs}")
+        template.replace("packs: { enabled: false }\n", &packs)
     }
 
     fn peer(&self, who: ClassifyContender) -> String {

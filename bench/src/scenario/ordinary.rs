@@ -126,11 +126,13 @@ impl OrdinaryCase {
             OrdinaryDestination::Hec => Some(SinkProcess::start(&["--latency"])?),
             _ => None,
         };
-        let template = format!(
-            "{}packs: {{ enabled: {} }}\n",
-            self.to.template(),
-            self.packs
-        );
+        let template = match self.packs {
+            true => self
+                .to
+                .template()
+                .replace("enabled: false", "enabled: true"),
+            false => self.to.template(),
+        };
         let mut inrush = lab.start_inrush(&template, sink.as_ref(), User::Ours)?;
         let shape = LoadShape {
             rate: self.rate,

@@ -7,10 +7,11 @@ use inrush_files::TightenReport;
 use inrush_sink::SinkConfig;
 
 use crate::data_dir_lock::DataDirLock;
+use crate::upgrade;
 
 /// Names of the files and folders of Inrush in `data_dir`. What else is there is not ours: `file`
 /// destinations have permissions of their own.
-const OURS: [&str; 7] = [
+const OURS: [&str; 8] = [
     "queue",
     "quarantine",
     "names.json",
@@ -18,6 +19,7 @@ const OURS: [&str; 7] = [
     "given-up",
     "owner.pid",
     "owner.lock",
+    upgrade::FILE,
 ];
 
 /// Makes the directory, takes it, and takes from what an earlier version left there whatever
@@ -45,6 +47,7 @@ pub(crate) fn open(config: &Config) -> Result<DataDirLock, String> {
         done.one(data_dir, &metadata, &access);
     }
     tell(data_dir, &done);
+    upgrade::tell(config, known, &access);
     Ok(owner)
 }
 

@@ -28,6 +28,7 @@ mod queue;
 mod shutdown_drops;
 mod store_account;
 pub mod topology;
+mod upgrade;
 
 pub use data_dir_lock::DataDirLock;
 pub use descriptors::{admin_connections, health_connections, shortage};

@@ -81,7 +81,10 @@ pub(super) fn recognises(config: &Config) -> bool {
 
 /// The configuration without that.
 pub(super) fn bare(mut config: Config) -> Config {
-    config.packs = PacksOptions::default();
+    config.packs = PacksOptions {
+        enabled: false,
+        ..PacksOptions::default()
+    };
     config.transforms.clear();
     config.routes.clear();
     config.hosts = HostsOptions::default();

@@ -68,6 +68,53 @@ fn rule(more: &str) -> String {
 }
 
 #[test]
+fn products_are_recognised_unless_packs_are_off() {
+    let own = "sources: { s: { type: syslog, listen: [\"tcp://127.0.0.1:0\"] } }\n\
+        destinations: { d: { type: blackhole } }\n";
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("on.yaml"), own).unwrap();
+    let off = format!("{own}packs: {{ enabled: false }}\n");
+    std::fs::write(dir.path().join("off.yaml"), off).unwrap();
+    let packaged = concat!(env!("CARGO_MANIFEST_DIR"), "/../dist/inrush.yaml");
+    for (file, sourcetype) in [
+        (None, "cisco:asa"),
+        (Some(packaged), "cisco:asa"),
+        (Some("on.yaml"), "cisco:asa"),
+        (Some("off.yaml"), "syslog"),
+    ] {
+        let mut args = vec!["explain", "--json"];
+        args.extend(file.iter().flat_map(|file| ["-c", file]));
+        let output = inrush(&args, dir.path(), ASA);
+        let event: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            event["hec"]["sourcetype"], sourcetype,
+            "{file:?}: {event:#}"
+        );
+    }
+}
+
+#[test]
+fn a_folder_of_an_earlier_version_is_told_once_that_packs_are_on() {
+    const WORDS: &str = "packs are on by default since this version";
+    let yaml = to_hec(&["http://127.0.0.1:9".to_owned()], "");
+    let told = |dir: tempfile::TempDir| {
+        let options = Options {
+            dir: Some(dir),
+            ..Options::default()
+        };
+        let (exit, dir) = Inrush::with(&yaml, options).stop();
+        (exit.stderr.matches(WORDS).count(), dir)
+    };
+    let (new, dir) = told(tempfile::tempdir().unwrap());
+    assert_eq!(new, 0);
+    // An earlier version has left no such file.
+    std::fs::remove_file(dir.path().join("data/told")).unwrap();
+    let (upgraded, dir) = told(dir);
+    assert_eq!(upgraded, 1);
+    assert_eq!(told(dir).0, 0);
+}
+
+#[test]
 fn what_packs_know_goes_out_under_its_own_name() {
     let hec = Hec::start();
     let inrush = Inrush::start(&to_hec(&[hec.url()], ""));

@@ -185,7 +185,7 @@ impl RecordExplanation {
         match self.nearest() {
             Some((rule, why)) => format!("no rule took it; the nearest was `{rule}`: {why}"),
             None if self.considered.is_none() => {
-                "no rule is asked: `packs.enabled` is not set".to_owned()
+                "no rule is asked: `packs.enabled` is false".to_owned()
             }
             None if self.lines.is_some() => {
                 "no rule is asked: that is for a source with `packs: true`".to_owned()
