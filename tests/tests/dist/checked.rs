@@ -53,6 +53,13 @@ fn the_configuration_of_the_events_part_is_sound() {
 }
 
 #[test]
+fn the_configuration_of_the_part_for_syslog_is_sound() {
+    let objects = crate::syslog();
+    let map = of_kind(&objects, "ConfigMap")[0];
+    check("syslog", map["data"]["inrush.yaml"].as_str().unwrap());
+}
+
+#[test]
 fn examples_of_sources_of_events_are_sound() {
     let guide = std::fs::read_to_string(root().join("docs/guides/kubernetes.md")).unwrap();
     let blocks = guide.split("```yaml\n").skip(1);

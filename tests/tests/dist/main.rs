@@ -1,9 +1,11 @@
-//! Files of `dist/` for Kubernetes: the manifests, the chart, and the examples of their guides.
+//! Files of `dist/`: the manifests, the chart and the examples of their guides; what packages and
+//! images have.
 #![allow(clippy::unwrap_used)]
 
 mod chart;
 mod checked;
 mod examples;
+mod host;
 mod manifests;
 
 use std::path::{Path, PathBuf};
@@ -91,4 +93,10 @@ fn plain() -> Vec<Value> {
         .collect();
     assert!(objects.len() >= 10, "{}", objects.len());
     objects
+}
+
+/// The objects of the part for syslog, which stands alone.
+fn syslog() -> Vec<Value> {
+    let file = root().join("dist/kubernetes/syslog.yaml");
+    documents(&std::fs::read_to_string(file).unwrap())
 }

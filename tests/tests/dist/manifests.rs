@@ -8,7 +8,7 @@ use crate::{document, items, of_kind, plain, title};
 
 /// The pods of all workloads: the object and the template's `spec`.
 fn pods(objects: &[Value]) -> Vec<(&Value, &Value)> {
-    let workloads = ["DaemonSet", "Deployment"]
+    let workloads = ["DaemonSet", "Deployment", "StatefulSet"]
         .iter()
         .flat_map(|kind| of_kind(objects, kind));
     let pods: Vec<_> = workloads
@@ -60,7 +60,13 @@ fn fits_together(objects: &[Value], object: &Value, pod: &Value) {
         );
     }
     let container = &pod["containers"][0];
-    let volumes: BTreeSet<&str> = names(&pod["volumes"]);
+    let mut volumes: BTreeSet<&str> = names(&pod["volumes"]);
+    let claims = items(&object["spec"]["volumeClaimTemplates"]);
+    volumes.extend(
+        claims
+            .iter()
+            .filter_map(|one| one["metadata"]["name"].as_str()),
+    );
     let mounts: BTreeSet<&str> = names(&container["volumeMounts"]);
     assert_eq!(volumes, mounts, "{title}");
     let ports = names(&container["ports"]);
@@ -177,6 +183,32 @@ fn only_reads(objects: &[Value]) {
 #[test]
 fn the_manifests_fit_together_and_confine_their_pods() {
     check(&plain());
+}
+
+#[test]
+fn the_part_for_syslog_fits_together_and_its_service_reaches_its_listeners() {
+    let objects = crate::syslog();
+    check(&objects);
+    let set = of_kind(&objects, "StatefulSet")[0];
+    let service = &of_kind(&objects, "Service")[0]["spec"];
+    let template = &set["spec"]["template"];
+    assert_eq!(service["selector"], template["metadata"]["labels"]);
+    assert_eq!(service["externalTrafficPolicy"], "Local");
+    let text = of_kind(&objects, "ConfigMap")[0]["data"]["inrush.yaml"]
+        .as_str()
+        .unwrap();
+    let listeners = document(text)["sources"]["syslog"]["listen"].clone();
+    let ports = items(&template["spec"]["containers"][0]["ports"]);
+    for (open, listener) in items(&service["ports"]).iter().zip(items(&listeners)) {
+        assert_eq!(open["port"], 514);
+        let port = ports.iter().find(|port| port["name"] == open["targetPort"]);
+        let port = port.unwrap();
+        assert_eq!(port["protocol"], open["protocol"]);
+        let protocol = open["protocol"].as_str().unwrap().to_lowercase();
+        let wanted = format!("{protocol}://0.0.0.0:{}", port["containerPort"]);
+        assert_eq!(listener, &Value::from(wanted));
+    }
+    assert_eq!(items(&listeners).len(), items(&service["ports"]).len());
 }
 
 #[test]
