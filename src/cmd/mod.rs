@@ -7,7 +7,7 @@
 //! * `query_word` refuses an unknown option in place of a query, so that no typo is searched for.
 //!
 //! # In reading order
-//! 1. `CliCommand`: the subcommands. `Sql` shares the file of `Search`; `SearchWorker` is hidden.
+//! 1. `CliCommand`: the subcommands. `Sql` shares the file of `Search`; some are hidden.
 //! 2. Arguments: some here, the others in the file of their subcommand.
 //! 3. `dispatch`: one call for each subcommand.
 
@@ -20,6 +20,7 @@ mod doctor;
 mod explain;
 mod load;
 mod log;
+mod manual;
 mod migrate;
 mod password;
 mod plan;
@@ -30,6 +31,7 @@ mod search;
 mod searcher;
 mod store;
 mod top;
+mod version;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -98,6 +100,14 @@ pub(crate) enum CliCommand {
     Bench(bench::BenchArgs),
     /// Make a configuration of what another collector was configured with
     Migrate(migrate::MigrateArgs),
+    /// Print the version, the commit and the compiler that made this program
+    Version(version::VersionArgs),
+    /// Print the completions of a shell, as packages install them
+    #[command(hide = true)]
+    Completions(manual::CompletionsArgs),
+    /// Write the manual pages into a folder, as packages install them
+    #[command(hide = true)]
+    Man(manual::ManArgs),
     /// Answer the searches of the process that started it, over stdin and stdout
     #[command(hide = true)]
     SearchWorker,
@@ -384,6 +394,9 @@ pub(crate) fn dispatch(command: CliCommand) -> anyhow::Result<ExitCode> {
         CliCommand::Doctor(args) => doctor::run(&args),
         CliCommand::Plan(args) => plan::run(&args),
         CliCommand::Bench(args) => bench::run(&args),
+        CliCommand::Version(args) => version::run(&args),
+        CliCommand::Completions(args) => manual::completions(&args),
+        CliCommand::Man(args) => manual::pages(&args),
         CliCommand::SearchWorker => {
             if !bounds::spare_memory() {
                 // Searches take the same buffers each time: a third of their time went into pages.

@@ -264,3 +264,55 @@ fn a_reader_that_has_had_enough_is_no_error() {
         .unwrap();
     assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""));
 }
+
+#[test]
+fn the_version_says_what_it_was_built_from() {
+    let printed = inrush(&["version", "--json"], b"");
+    let document: Value = serde_json::from_slice(&printed.stdout).unwrap();
+    let text = |name: &str| document[name].as_str().unwrap().to_owned();
+    assert_eq!(text("version"), env!("CARGO_PKG_VERSION"));
+    assert!(text("rustc").starts_with("rustc "), "{document}");
+    assert!(text("target").contains("linux"), "{document}");
+    assert!(["debug", "release"].contains(&text("profile").as_str()));
+    let commit = text("commit");
+    let hexadecimal = commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit());
+    assert!(hexadecimal || commit == "unknown", "{commit}");
+    assert!(document["features"].is_array());
+    let lines = String::from_utf8(inrush(&["version"], b"").stdout).unwrap();
+    for name in ["commit", "target", "profile", "rustc"] {
+        assert!(lines.contains(&format!("\n{name}: {}\n", text(name))));
+    }
+    assert!(lines.starts_with(&format!("inrush {}\n", text("version"))));
+}
+
+#[test]
+fn every_shown_command_has_a_manual_page_and_no_hidden_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().to_str().unwrap();
+    assert!(inrush(&["man", folder], b"").status.success());
+    let page = |name: &str| std::fs::read_to_string(dir.path().join(name));
+    let search = page("inrush-search.1").unwrap();
+    assert!(search.contains("Failed | count by host, 5m"));
+    assert!(page("inrush-queue-ls.1").is_ok());
+    let whole = page("inrush.1").unwrap();
+    for hidden in ["search-worker", "completions", "man"] {
+        assert!(page(&format!("inrush-{hidden}.1")).is_err(), "{hidden}");
+        let entry = format!("inrush\\-{}(1)", hidden.replace('-', "\\-"));
+        assert!(!whole.contains(&entry), "{hidden}");
+    }
+    assert!(whole.contains("inrush\\-search(1)"));
+    let nowhere = inrush(&["man", &format!("{folder}/none")], b"");
+    assert_eq!(nowhere.status.code(), Some(1));
+}
+
+#[test]
+fn completions_know_commands_and_options() {
+    for shell in ["bash", "zsh", "fish"] {
+        let printed = inrush(&["completions", shell], b"");
+        let text = String::from_utf8(printed.stdout).unwrap();
+        assert!(text.contains("quarantine"), "{shell}");
+        assert!(text.contains("no-rate"), "{shell}");
+        assert!(!text.contains("search-worker"), "{shell}");
+    }
+    assert_eq!(inrush(&["completions", "csh"], b"").status.code(), Some(2));
+}

@@ -27,6 +27,9 @@ pub(crate) struct Asset {
 /// Files of `web/dist` when this was compiled; without `/` when it was empty.
 pub(crate) const BUILT_IN: &[Asset] = include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
+/// True if the dashboard was there when this was compiled.
+pub const HAS_DASHBOARD: bool = !BUILT_IN.is_empty();
+
 /// Content security policy of the page: nothing is inline, nothing comes from elsewhere, no frame
 /// shows it, and its forms are sent by its script alone.
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \

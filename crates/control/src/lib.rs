@@ -57,6 +57,7 @@ use auth::AccessControl;
 use health::HealthDoor;
 use tls::ListenerTls;
 
+pub use assets::HAS_DASHBOARD;
 pub use search::{SearchQuery, SearchReplies, Searcher};
 pub use serve::ServerLimits;
 
