@@ -12,7 +12,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_SECONDS ?= 20
 WEB_SOURCES := $(shell find web/src -type f) web/build.mjs web/package.json
 
-.PHONY: run release demo listening test test-manifests bench lint docs sim fuzz web web-check web-browser web-real test-peers test-kubernetes tools help
+.PHONY: run release package demo listening test test-manifests test-package bench lint docs sim fuzz web web-check web-browser web-real test-peers test-kubernetes tools help
 
 ## run: build the release binary and start the built-in default (syslog on 5514, admin on 8686)
 run: tools web
@@ -22,6 +22,11 @@ run: tools web
 ## release: build the binary with a profile of its own work, as packages have it (8 minutes more)
 release: tools web
 	dist/optimise
+
+## package: a Debian package, an RPM and an archive of the release binary (INRUSH_BINARY=other)
+package: tools
+	dist/install-tools package
+	dist/package/build $(TARGET_DIR)/packages
 
 ## demo: beside `make run`, have two dozen made-up devices send to it until Ctrl-C
 demo: listening tools web
@@ -61,6 +66,10 @@ $(TARGET_DIR)/tools/python:
 ## test-manifests: dist/kubernetes and the chart against the types of the API (needs Go; INRUSH_HELM=/path/to/helm)
 test-manifests:
 	tests/kubernetes/check
+
+## test-package: install, use, upgrade and remove the packages in a Debian with systemd, as root
+test-package:
+	tests/package/check
 
 ## lint: format, clippy and the rules that clippy cannot see
 lint: tools
