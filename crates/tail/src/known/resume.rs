@@ -61,7 +61,7 @@ impl KnownFiles {
         }
         // Once all files are known that a log has: the file of a name may be another log's.
         for (stream, position, newest) in resumed {
-            self.settle_name(stream, Path::new(OsStr::from_bytes(&position.path)), newest);
+            self.settle_name(stream, position, newest);
             self.know_copies(stream);
         }
     }
@@ -78,6 +78,7 @@ impl KnownFiles {
         if let Some(before) = before.filter(|before| *before != stream) {
             self.name_gone(before);
         }
+        self.read_behind(&position);
         None
     }
 
@@ -126,6 +127,7 @@ impl KnownFiles {
                     let (stream, position) = gone.swap_remove(at);
                     let path = PathBuf::from(OsStr::from_bytes(&position.path));
                     self.go_on_nameless(stream, &path, &position, new);
+                    self.read_behind(&position);
                 }
             }
         }
@@ -161,8 +163,9 @@ impl KnownFiles {
         }
     }
 
-    /// Reads the files that came behind one that was deleted while nobody read, and lost the name
-    /// of their log.
+    /// Reads the files that came behind the last one of a position, and lost the name of their log
+    /// while nobody read. If no file has that name now, or the last one is deleted, nothing else
+    /// leads to them.
     fn read_behind(&mut self, position: &LogPosition) {
         let path = Path::new(OsStr::from_bytes(&position.path));
         let newest = position.generations.last();
@@ -270,39 +273,29 @@ impl KnownFiles {
         Some(newest)
     }
 
-    /// Reads the files that came and lost the name of a log while nobody read: no file of that name
-    /// leads to them.
-    fn read_missed(&mut self, stream: u64, path: &Path) {
-        for missed in self.missed_files(stream, path, None) {
-            let name = missed.path.clone();
-            self.begin_unseen(path, &name, missed);
-        }
-    }
-
     /// After all logs are resumed: has this one still its name?
-    fn settle_name(&mut self, stream: u64, path: &Path, newest: FileIdentity) {
+    fn settle_name(&mut self, stream: u64, position: &LogPosition, newest: FileIdentity) {
+        let path = Path::new(OsStr::from_bytes(&position.path));
         let now = self.open_if_there(path).map(|now| now.identity.key);
         if now == Some(newest.key) {
             self.by_path.insert(path.into(), stream);
             return;
         }
-        match now.and_then(|key| self.by_inode.get(&key)) {
-            // The file is another log's, which was resumed too.
-            Some(other) => {
-                let other = other.stream;
-                self.by_path.insert(path.into(), other);
-                self.name_gone(stream);
-            }
-            None => {
-                self.by_path.insert(path.into(), stream);
-                match now {
-                    Some(_) => self.found(path),
-                    None => {
-                        self.read_missed(stream, path);
-                        self.vanished(path);
-                    }
-                }
-            }
+        // The file may be another log's, which was resumed too.
+        let other = now.and_then(|key| self.by_inode.get(&key));
+        let other = other.map(|other| other.stream);
+        self.by_path.insert(path.into(), other.unwrap_or(stream));
+        if other.is_none() && now.is_some() {
+            return self.found(path);
+        }
+        // One that goes on in a copy was cut: the files that came behind it are copies too.
+        let last = position.generations.last();
+        if last.is_some_and(|last| last.identity.key.inode == newest.key.inode) {
+            self.read_behind(position);
+        }
+        match other {
+            Some(_) => self.name_gone(stream),
+            None => self.vanished(path),
         }
     }
 }

@@ -92,6 +92,29 @@ fn files_of_a_container_behind_one_that_was_deleted_are_read_in_their_order() {
     assert_eq!(source.texts(2), ["1", "1;2;3;end"]);
 }
 
+/// A log that is copied and cut has no other generations than copies.
+#[test]
+fn older_copies_of_a_log_that_was_cut_between_two_runs_are_not_read() {
+    let mut source = TestSource::start(LINES);
+    let head = "h".repeat(2000);
+    source.append("a.log", &format!("{head}\n1\n"));
+    source.texts(2);
+    source.tick();
+    copy_and_cut(&source, "a.log.1", "");
+    source.append("a.log", "2\n");
+    source.texts(3);
+    source.stop();
+    source.rename("a.log.1", "a.log.2");
+    source.tick();
+    copy_and_cut(&source, "a.log.1", "");
+    source.append("a.log", "3\n");
+    source.run();
+    source.append("a.log", "4\n");
+    source.texts(5);
+    source.stop();
+    assert_eq!(sorted(&source.texts[1..]), ["1", "2", "3", "4"]);
+}
+
 #[test]
 fn a_piece_in_a_file_that_came_and_was_renamed_between_two_runs_is_joined() {
     let mut source = TestSource::start(PODS);

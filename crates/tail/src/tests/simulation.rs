@@ -5,16 +5,19 @@
 //! clock is the simulation's.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::sync::mpsc::{self, Sender};
 
 use inrush_event::Timestamp;
 use inrush_ingest::batch_writer::source::IngestSource;
 use inrush_ingest::now::Now;
+use inrush_transport::files::identity::FileIdentity;
 use proptest::sample::Index;
 
 use super::super::counts::SharedCounts;
-use super::super::finder::{FileFinder, first_start};
+use super::super::finder::{FIRST_START, FileFinder, first_start};
+use super::super::position::LogPosition;
 use super::super::running::{note_first_start, settings};
 use super::super::tail::{LogReader, ReaderHandle, TailOrder};
 use super::super::workload::SourceDesk;
@@ -213,7 +216,7 @@ impl FileSimulation {
     }
 
     /// A process ends. A file has no log yet if none of its lines has come: under a name that does
-    /// not match nobody looks for it then.
+    /// not match nobody looks for it then, unless it came behind a file that has a position.
     fn end_blind(&mut self) {
         let named: BTreeSet<u64> = self
             .files()
@@ -222,12 +225,38 @@ impl FileSimulation {
             .map(|path| fs::metadata(path).unwrap().ino())
             .collect();
         let came: BTreeSet<&String> = self.source.texts.iter().collect();
+        let led_to = self.led_to();
+        let named: BTreeSet<u64> = named.union(&led_to).copied().collect();
         for (inode, lines) in &self.lines {
             if !named.contains(inode) && !lines.iter().any(|line| came.contains(line)) {
                 self.deleted.extend(lines.iter().cloned());
                 self.blind.insert(*inode);
             }
         }
+    }
+
+    /// Files with names of older generations that came behind the last file of a position.
+    fn led_to(&self) -> BTreeSet<u64> {
+        let positions = self.source.harness.log.positions("files");
+        let positions = positions.iter().filter(|one| one.stream != FIRST_START);
+        let positions: Vec<LogPosition> = positions
+            .filter_map(|one| LogPosition::decode(&one.state))
+            .collect();
+        let is_behind = |path: &PathBuf| {
+            let name = path.as_os_str().as_bytes();
+            let born = FileIdentity::of(&File::open(path).unwrap())
+                .unwrap()
+                .birth_ns;
+            positions.iter().any(|position| {
+                let last = position.generations.last().unwrap().identity.birth_ns;
+                let rest = name.strip_prefix(&position.path[..]);
+                rest.is_some_and(|rest| rest.starts_with(b".")) && born > last
+            })
+        };
+        let led_to = self.files().into_iter().filter(is_behind);
+        led_to
+            .map(|path| fs::metadata(path).unwrap().ino())
+            .collect()
     }
 
     fn shift(&mut self, log: usize) {
