@@ -16,6 +16,7 @@ const PODS = ["cart", "shop", "payment", "search", "gateway", "ledger", "mail", 
 
 const NO_LOSSES = {
   rotated_away_unread_bytes: 0,
+  missed_generations: 0,
   lines_cut: 0,
   partial_flushed: 0,
   malformed_lines: 0,
@@ -45,7 +46,7 @@ function podFile(world: FileWorld, i: number): ListedFile {
     read_bytes,
     joined: i % 4 === 1 ? Math.floor(read_bytes / 40_000) : 0,
     losses: loud
-      ? { ...NO_LOSSES, rotated_away_unread_bytes: 18_874_368, lines_cut: 3 }
+      ? { ...NO_LOSSES, rotated_away_unread_bytes: 18_874_368, missed_generations: 2, lines_cut: 3 }
       : { ...NO_LOSSES, partial_flushed: !world.calm && i % 7 === 3 ? 2 : 0 },
   };
 }
@@ -111,7 +112,11 @@ export function filesOf(world: FileWorld, now_ms: number): Files {
         failed: 0,
         refused: ill.length,
         polled,
-        rotated_away_unread_bytes: 0,
+        rotated_away_unread_bytes: files.reduce(
+          (sum, one) => sum + one.losses.rotated_away_unread_bytes,
+          0,
+        ),
+        missed_generations: files.reduce((sum, one) => sum + one.losses.missed_generations, 0),
         polling:
           polled === 0
             ? []

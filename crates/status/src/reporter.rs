@@ -112,7 +112,7 @@ impl StatusReporter {
         lock_files().note(&listings, Timestamp::now(), now);
         let mut trend = self.trend.lock().unwrap_or_else(PoisonError::into_inner);
         for (source, listing) in &listings {
-            trend.note_rotated_away(source, listing.rotated_away_unread_bytes, now);
+            trend.note_files(source, listing, now);
         }
     }
 

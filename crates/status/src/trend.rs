@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{LedgerSnapshot, Record, Timestamp};
 use inrush_queue::{DestinationBacklog, QueueLevels};
+use inrush_tail::listing::FileListing;
 
 /// Samples kept: a minute of them, and the one before.
 const SAMPLES_MAX: usize = 61;
@@ -55,6 +56,8 @@ pub(crate) enum LossKind {
     Cut,
     /// Bytes of files that were deleted unread, at a source.
     RotatedAway,
+    /// Files that were deleted before they could be opened, at a source.
+    MissedFiles,
     /// Events, for a destination, for good.
     Dropped,
     /// Events that a destination refused.
@@ -71,7 +74,7 @@ pub(crate) struct GrowingLoss {
     pub name: String,
     /// Time at which this spell of it began.
     pub since: Timestamp,
-    /// Datagrams, events or bytes since then, by its kind.
+    /// Datagrams, events, bytes or files since then, by its kind.
     pub count: u64,
 }
 
@@ -146,10 +149,14 @@ impl Trend {
         }
     }
 
-    /// Takes note of the bytes that a source could not read before their file was deleted.
-    pub(crate) fn note_rotated_away(&mut self, source: &str, total: u64, now: Instant) {
-        let key = (LossKind::RotatedAway, source.to_owned());
-        self.note_loss(key, total, Timestamp::now(), now);
+    /// Takes note of what a source could not read of its files before they were deleted.
+    pub(crate) fn note_files(&mut self, source: &str, files: &FileListing, now: Instant) {
+        for (kind, total) in [
+            (LossKind::RotatedAway, files.rotated_away_unread_bytes),
+            (LossKind::MissedFiles, files.missed_generations),
+        ] {
+            self.note_loss((kind, source.to_owned()), total, Timestamp::now(), now);
+        }
     }
 
     fn note_loss(&mut self, key: (LossKind, String), total: u64, at: Timestamp, now: Instant) {

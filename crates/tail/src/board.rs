@@ -104,6 +104,7 @@ pub(super) struct LogRow {
     is_remote: bool,
     length: AtomicU64,
     joined: Counter,
+    missed: Counter,
     losses: [Counter; 6],
     files: Mutex<RowFiles>,
 }
@@ -123,6 +124,7 @@ impl LogRow {
             is_remote: FileSystemKind::of(file.as_file()).is_ok_and(FileSystemKind::needs_polling),
             length: AtomicU64::new(position),
             joined: Counter::default(),
+            missed: Counter::default(),
             losses: Default::default(),
             files: Mutex::new(RowFiles {
                 open: VecDeque::from([Arc::clone(file)]),
@@ -291,6 +293,7 @@ impl LogRow {
             joined: self.joined.get(),
             losses: FileLosses {
                 rotated_away_unread_bytes: rotated,
+                missed_generations: self.missed.get(),
                 lines_cut: cut,
                 partial_flushed: flushed,
                 malformed_lines: malformed,
@@ -376,6 +379,13 @@ impl LogBoard {
     pub(super) fn noticed(&self, stream: u64) {
         if let Some(row) = lock(&self.rows).get(&stream) {
             row.noticed(Timestamp::now());
+        }
+    }
+
+    /// So many files of a log's name were deleted before they could be opened.
+    pub(super) fn missed(&self, stream: u64, files: u64) {
+        if let Some(row) = lock(&self.rows).get(&stream) {
+            row.missed.add(files);
         }
     }
 

@@ -17,6 +17,8 @@ pub struct FileListing {
     pub polled: u64,
     /// Bytes that were deleted before they could be read.
     pub rotated_away_unread_bytes: u64,
+    /// Files that were deleted before they could be opened.
+    pub missed_generations: u64,
     /// Reasons for which folders or files are polled.
     pub polling: Vec<PollingCause>,
     /// Those that cannot be read first, then those with most unread bytes; names that are passed
@@ -115,6 +117,8 @@ pub struct ListedFile {
 pub struct FileLosses {
     /// Bytes that could not be read before the file had to be closed.
     pub rotated_away_unread_bytes: u64,
+    /// Files of its name that were deleted before they could be opened.
+    pub missed_generations: u64,
     /// Lines that were cut at `max_line_bytes`.
     pub lines_cut: u64,
     /// Events that were ended before their last piece.

@@ -216,7 +216,10 @@ impl LogTailer {
     /// file that is not silent.
     pub fn files(&self, most: usize) -> FileListing {
         let lost = self.counts.rotated_away_unread_bytes.get();
-        self.counts.board.list(most, lost)
+        FileListing {
+            missed_generations: self.counts.missed_generations.get(),
+            ..self.counts.board.list(most, lost)
+        }
     }
 
     /// True if the thread that reads has ended by a fault.

@@ -12,6 +12,8 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::doors::await_alarm;
+
 /// A file source with these options, to a file; the queue is on disk.
 fn config(options: &str) -> String {
     let options = options.replace('\n', "\n    ");
@@ -263,6 +265,13 @@ fn a_generation_that_the_runtime_deleted_unopened_counts_and_nothing_is_joined_o
     assert_eq!(metric(&inrush, missed), 1);
     let ledger = inrush.ledger();
     assert_eq!(ledger.sources["files"].lost_upstream["deleted"], 1);
+    let listing = &inrush.json("/api/v1/files")["sources"][0];
+    assert_eq!(listing["missed_generations"], 1);
+    assert_eq!(listing["files"][0]["losses"]["missed_generations"], 1);
+    let alarm = await_alarm(&inrush, "files-missed:files", || ());
+    assert_eq!(alarm["severity"], "critical");
+    let lost = "Source files has lost one file that was deleted before it could be opened.";
+    assert_eq!(alarm["what"], lost);
 }
 
 /// The destination's last line is torn, as by a kill in the middle of a write. Its event may come

@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use crate::hec_server::{TOKEN, client, collector, forwarder};
 
-/// Metrics that `/metrics` has once there is something to count, or on some hosts alone.
-const LATER: [Metric; 9] = [
+/// Metrics that `/metrics` has once there is something to count, on some hosts alone, or with a
+/// source of files.
+const LATER: [Metric; 11] = [
     Metric::SourceRejected,
     Metric::SourceConnectionErrors,
     Metric::DestinationDropped,
@@ -21,6 +22,8 @@ const LATER: [Metric; 9] = [
     Metric::CpuPeriods,
     Metric::CpuThrottledPeriods,
     Metric::CpuThrottled,
+    Metric::FileRotatedAway,
+    Metric::FileMissedGenerations,
 ];
 
 /// Labels that Prometheus itself gives, or that histograms have.

@@ -307,6 +307,8 @@ export interface Doors {
 /** What damage and rotation have cost a file. */
 export interface FileLosses {
   rotated_away_unread_bytes: number;
+  /** Files of its name that were deleted before they could be opened. */
+  missed_generations: number;
   lines_cut: number;
   partial_flushed: number;
   malformed_lines: number;
@@ -392,6 +394,8 @@ export interface SourceFiles {
   refused: number;
   polled: number;
   rotated_away_unread_bytes: number;
+  /** Files that were deleted before they could be opened. */
+  missed_generations: number;
   polling: PollingCause[];
   /** Those that cannot be read, then those with most unread bytes; at most 1,000. */
   files: ListedFile[];

@@ -68,6 +68,7 @@ export function stateOf(state: string): { label: string; words: string; ill: boo
 }
 
 const LOSSES: [keyof FileLosses, string][] = [
+  ["missed_generations", "deleted unopened"],
   ["lines_cut", "cut"],
   ["partial_flushed", "without an end"],
   ["malformed_lines", "in another form"],
@@ -227,7 +228,9 @@ export function pollingOf(list: Files): { source: string; cause: PollingCause }[
 }
 
 /** Totals of all sources. */
-export function totalsOf(list: Files): Record<"logs" | "failed" | "polled" | "lag_bytes", number> {
+export function totalsOf(
+  list: Files,
+): Record<"logs" | "failed" | "polled" | "lag_bytes" | "deleted" | "missed", number> {
   const sum = (of: (one: SourceFiles) => number) => list.sources.reduce((n, one) => n + of(one), 0);
   const unopened = list.sources.flatMap((one) => one.files).filter((f) => f.state === "unopened");
   return {
@@ -235,5 +238,7 @@ export function totalsOf(list: Files): Record<"logs" | "failed" | "polled" | "la
     failed: sum((one) => one.failed) + unopened.length,
     polled: sum((one) => one.polled),
     lag_bytes: sum((one) => one.lag_bytes),
+    deleted: sum((one) => one.rotated_away_unread_bytes),
+    missed: sum((one) => one.missed_generations),
   };
 }

@@ -74,7 +74,7 @@ function summary(value: Files | null): string {
   if (value === null) {
     return "Asking…";
   }
-  const { logs, failed, polled, lag_bytes } = totalsOf(value);
+  const { logs, failed, polled, lag_bytes, deleted, missed } = totalsOf(value);
   const parts = [plural(logs, "file")];
   if (failed > 0) {
     parts.push(`${count(failed)} cannot be read`);
@@ -83,6 +83,12 @@ function summary(value: Files | null): string {
     parts.push(`${count(polled)} polled`);
   }
   parts.push(lag_bytes > 0 ? `${bytes(lag_bytes)} unread` : "all read");
+  if (deleted > 0) {
+    parts.push(`${bytes(deleted)} deleted unread`);
+  }
+  if (missed > 0) {
+    parts.push(`${plural(missed, "file")} deleted unopened`);
+  }
   return parts.join(" · ");
 }
 

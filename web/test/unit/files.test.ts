@@ -22,6 +22,7 @@ import { readsFiles } from "../../src/lib/sources";
 
 const NO_LOSSES = {
   rotated_away_unread_bytes: 0,
+  missed_generations: 0,
   lines_cut: 0,
   partial_flushed: 0,
   malformed_lines: 0,
@@ -73,6 +74,7 @@ const source = (files: ListedFile[], more: Partial<SourceFiles> = {}): SourceFil
   refused: 0,
   polled: 0,
   rotated_away_unread_bytes: 0,
+  missed_generations: 0,
   polling: [],
   files,
   ...more,
@@ -115,9 +117,15 @@ test("what cannot be read comes first, then what is most behind", () => {
 
 test("losses that did not happen are not named", () => {
   assert.deepEqual(lossesOf(NO_LOSSES), []);
-  const losses = { ...NO_LOSSES, rotated_away_unread_bytes: 2048, lines_cut: 3 };
+  const losses = {
+    ...NO_LOSSES,
+    rotated_away_unread_bytes: 2048,
+    missed_generations: 2,
+    lines_cut: 3,
+  };
   assert.deepEqual(lossesOf(losses), [
     { name: "deleted unread", text: "2.00 KiB" },
+    { name: "deleted unopened", text: "2" },
     { name: "cut", text: "3" },
   ]);
 });
@@ -181,9 +189,20 @@ test("the filter looks at path, state, reason and source", () => {
 test("totals are of all sources, and unopened names count as those that cannot be read", () => {
   const denied = file("/denied", { state: "unopened" });
   const totals = totalsOf(
-    list(0, source([denied], { logs: 7, failed: 1, lag_bytes: 5 }), source([], { logs: 3 })),
+    list(
+      0,
+      source([denied], { logs: 7, failed: 1, lag_bytes: 5, missed_generations: 2 }),
+      source([], { logs: 3, rotated_away_unread_bytes: 9, missed_generations: 1 }),
+    ),
   );
-  assert.deepEqual(totals, { logs: 10, failed: 2, polled: 0, lag_bytes: 5 });
+  assert.deepEqual(totals, {
+    logs: 10,
+    failed: 2,
+    polled: 0,
+    lag_bytes: 5,
+    deleted: 9,
+    missed: 3,
+  });
   const cause = { reason: "no_watch", words: "w", since_ms: 1, folder: null, files: 2 };
   assert.deepEqual(pollingOf(list(0, source([], { polling: [cause] }))), [
     { source: "pods", cause },

@@ -521,6 +521,22 @@ pub(super) fn losing(loss: &GrowingLoss) -> AlarmDraft {
              `containerLogMaxFiles` of the kubelet, `rotate` of logrotate.",
             files::LOST,
         ),
+        LossKind::MissedFiles => (
+            "files-missed",
+            Severity::Critical,
+            format!(
+                "Source {name} has lost {}.",
+                files::deleted_unopened(*count)
+            ),
+            "A runtime or logrotate made and deleted these files before Inrush could open them: \
+             Inrush was short of CPU or stopped for a moment, or too few files are kept for the \
+             rate of rotation.",
+            "Look whether CPU time is withheld (alarm `cpu-throttled`, `inrush top`). Have the \
+             writer keep more files, or larger ones: `max-file` and `max-size` of Docker, \
+             `containerLogMaxFiles` and `containerLogMaxSize` of the kubelet, `rotate` of \
+             logrotate. The log of Inrush names the files.",
+            files::MISSED,
+        ),
         LossKind::Dropped => (
             "events-dropped",
             Severity::Critical,

@@ -164,6 +164,9 @@ impl KnownFiles {
             self.counts.missed(missed);
             let file = path.display();
             tracing::warn!(%file, missed, "deleted before they could be opened: not read");
+            if let Some(stream) = account.stream {
+                self.counts.board.missed(stream, missed);
+            }
             let is_chained = |stream: &u64| self.logs.get(stream).is_some_and(|log| log.is_chained);
             let log = account.stream.filter(is_chained);
             if let Some(stream) = log {

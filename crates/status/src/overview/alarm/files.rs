@@ -10,6 +10,7 @@ const UNREADABLE: &str = "docs/guides/files.md#a-file-cannot-be-read";
 const BEHIND: &str = "docs/guides/files.md#a-log-falls-behind";
 const WATCHES: &str = "docs/guides/files.md#watches-are-used-up";
 pub(super) const LOST: &str = "docs/guides/files.md#unread-bytes-were-deleted";
+pub(super) const MISSED: &str = "docs/guides/files.md#files-were-deleted-unopened";
 
 /// Bytes of a path in an alarm, at most.
 const PATH_CHARS_MAX: usize = 200;
@@ -40,6 +41,14 @@ fn size(bytes: u64) -> String {
     unit.map_or(format!("{bytes} bytes"), |(shift, unit)| {
         format!("{:.1} {unit}", bytes as f64 / (1_u64 << shift) as f64)
     })
+}
+
+/// Words for so many files that nobody opened.
+pub(super) fn deleted_unopened(files: u64) -> String {
+    match files {
+        1 => "one file that was deleted before it could be opened".to_owned(),
+        files => format!("{files} files that were deleted before they could be opened"),
+    }
 }
 
 fn and_others(others: u64, one: &str, more: &str) -> String {
