@@ -65,7 +65,7 @@ impl UnsyncedCopy {
         file.sync()
     }
 
-    /// Puts it back into the page cache after that has failed; `false`: the file still lacks a part.
+    /// Puts it back into the page cache after that has failed; `false`: a part is still missing.
     pub(crate) fn put_back(&self, file: &dyn StorageFile) -> bool {
         // What a failed write has left is seen below.
         let _ = self.write(file);
