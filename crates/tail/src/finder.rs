@@ -464,6 +464,9 @@ impl FileFinder {
                 }
                 TailReport::Learnt(identity) => self.known.learn(identity),
                 TailReport::Shortened(stream, file) => self.known.shortened(stream, &file),
+                TailReport::Looked(stream, number, read) => {
+                    self.known.looked(stream, number, read);
+                }
                 TailReport::Left(key, taken) => self.known.left(key, taken),
                 TailReport::Ended(ended) => {
                     self.known.ended(&ended);

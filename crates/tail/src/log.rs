@@ -117,6 +117,11 @@ impl Generation {
         Ok(self.identity.head.begins(&bytes[..read]))
     }
 
+    /// True if the file is shorter than what was read of it, or begins in another way.
+    fn is_cut(&self) -> io::Result<bool> {
+        Ok(self.file.len()? < self.read || !self.begins_alike()?)
+    }
+
     /// Reads on. `between`: no line is unfinished, so a hole can be left out.
     fn read_text(&mut self, space: &mut [u8], between: bool) -> io::Result<FileRead> {
         if let Some(packed) = &mut self.packed {
@@ -130,8 +135,8 @@ impl Generation {
             });
         }
         let read = self.file.read_at(space, self.read)?;
-        // Looked at behind the read.
-        if read > 0 && self.read > 0 && !self.begins_alike()? {
+        // Looked at behind the read. A file may have been cut before its first one.
+        if read > 0 && !self.begins_alike()? {
             return Ok(FileRead::Cut);
         }
         let zeros = zeros_at_end(&space[..read]);
@@ -414,7 +419,9 @@ impl TailedLog {
             };
         }
         let status = generation.file.status()?;
-        if status.len < generation.read {
+        // It may have become as long again.
+        let is_anew = status.len == generation.read && !generation.begins_alike()?;
+        if status.len < generation.read || is_anew {
             return Ok(self.shorten(counts));
         }
         let idle = now.instant.saturating_duration_since(self.last_growth);
@@ -678,6 +685,15 @@ impl TailedLog {
     /// The newest file, for the kernel to watch.
     pub(super) fn newest(&self) -> Option<&Generation> {
         self.generations.back()
+    }
+
+    /// Bytes that were read of the newest file since it was last cut; `None` if it was cut again,
+    /// which no turn has found yet, or for which no copy was looked yet.
+    pub(super) fn read_of_newest(&self) -> Option<u64> {
+        let newest = self.generations.back()?;
+        // One that cannot be read is told of by its turn.
+        let is_cut = newest.is_cut().unwrap_or(false);
+        (!is_cut && !self.is_cut).then_some(newest.read)
     }
 
     /// True if its last file has no name any more.

@@ -92,6 +92,8 @@ pub(super) enum TailOrder {
     NameWas(u64, PathBuf),
     /// A shortened file is read from its beginning, behind the copies of what it had.
     Anew(u64, Vec<Generation>),
+    /// Says how much of the newest file of a log is read, in answer to the question of this number.
+    Look(u64, u64),
     /// From now on the kernel says when something is added to the log.
     Watched(u64),
     /// The kernel says so: something was added to the log.
@@ -121,6 +123,7 @@ impl TailOrder {
             | Self::Named(stream, _)
             | Self::NameWas(stream, _)
             | Self::Anew(stream, _)
+            | Self::Look(stream, _)
             | Self::Watched(stream)
             | Self::Changed(stream)
             | Self::Form(stream, _)
@@ -169,6 +172,9 @@ pub(super) enum TailReport {
     Learnt(FileIdentity),
     /// The file of a log became shorter; it is read on when the finder says how.
     Shortened(u64, ShortenedFile),
+    /// So much was read of the newest file of a log since it was last cut: the answer to the
+    /// question of this number.
+    Looked(u64, u64, u64),
     /// A generation was left for the next one, with so many bytes taken.
     Left(InodeKey, u64),
     /// The log has ended, and its files are closed.
@@ -352,6 +358,7 @@ impl LogReader {
             }
             TailOrder::NameWas(stream, path) => self.named(stream, &path),
             TailOrder::Anew(stream, copies) => self.start_anew(stream, copies, now),
+            TailOrder::Look(stream, number) => self.look(stream, number),
             // What was added before is seen by one more read.
             TailOrder::Watched(stream) => self.busy_once(stream),
             TailOrder::Changed(stream) => {
@@ -396,6 +403,16 @@ impl LogReader {
         match key.and_then(|key| self.logs.get_mut(*key)) {
             Some(log) => log.start_anew(&mut self.writer, copies, now),
             None => self.counts.closed(copies.len()),
+        }
+        self.busy(stream);
+    }
+
+    /// Answers a question about a log. If its file was cut, the next turn of it says so instead.
+    fn look(&mut self, stream: u64, number: u64) {
+        let key = self.by_stream.get(&stream);
+        let log = key.and_then(|key| self.logs.get(*key));
+        if let Some(read) = log.and_then(|log| log.read_of_newest()) {
+            self.report(TailReport::Looked(stream, number, read));
         }
         self.busy(stream);
     }

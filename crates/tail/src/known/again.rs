@@ -204,6 +204,9 @@ impl KnownFiles {
         for path in std::mem::take(&mut self.postponed) {
             self.found(&path);
         }
+        if self.postponed.is_empty() {
+            self.copies.forget_questions();
+        }
         self.forget_gone();
         for (name, later) in self.later.due(now, self.counts.has_place()) {
             self.look_at_later(&name, later);

@@ -45,7 +45,7 @@ use super::place::LogPlace;
 use super::tail::{EndedLog, FoundLog, TailOrder};
 use super::workload::WorkloadBoard;
 use again::{ClosedFile, ClosedFiles, LaterNames, LaterReason};
-use copies::CopyState;
+use copies::{CopyFiles, CopyState, leave_hole};
 use missed::NameAccounts;
 use names::{is_generation_of, is_packed_path, is_rotated, leads_to, name_of, siblings};
 use packed::{OpenFile, PackedFiles, unpacker_of};
@@ -102,6 +102,7 @@ pub(super) struct KnownFiles {
     pub(super) first_start: i64,
     older_than: Option<Duration>,
     packed: PackedFiles,
+    copies: CopyFiles,
     pub(super) by_inode: HashMap<InodeKey, KnownFile>,
     pub(super) by_path: HashMap<Arc<Path>, u64>,
     pub(super) logs: HashMap<u64, Box<KnownLog>>,
@@ -152,6 +153,7 @@ impl KnownFiles {
             later: LaterNames::new(options.poll_interval.0),
             closed: ClosedFiles::new(options.poll_interval.0),
             packed: PackedFiles::new(options.compressed),
+            copies: CopyFiles::default(),
             maker: Arc::new(maker),
             board,
             roots,
@@ -248,7 +250,8 @@ impl KnownFiles {
 
     pub(super) fn open(&mut self, path: &Path) -> Option<NewFile> {
         let opened = self.open_file(path).and_then(|file| {
-            let identity = FileIdentity::of(file.as_file()).map_err(PathRefusal::from)?;
+            let mut identity = FileIdentity::of(file.as_file()).map_err(PathRefusal::from)?;
+            leave_hole(&file, &mut identity);
             let status = file.status().map_err(PathRefusal::from)?;
             let modified = i64::try_from(status.modified_ns).unwrap_or(i64::MAX);
             Ok(NewFile {
@@ -302,13 +305,15 @@ impl KnownFiles {
             return;
         };
         let is_read = self.is_read(path, &new);
-        self.accounts.saw(path, &new.identity, !is_read);
+        let is_new = !is_read || self.is_copy(new.identity.key);
+        self.accounts.saw(path, &new.identity, is_new);
         if is_read {
             return self.seen_again(path, &new);
         }
         if self.is_too_old(path, path, &new) {
             return;
         }
+        self.find_original(path);
         match self.copied_from(path, &new) {
             Some(CopyState::Whole) => return self.know_copy(path, new.identity),
             Some(CopyState::Begun) => return self.postponed.push(path.to_owned()),
@@ -357,11 +362,7 @@ impl KnownFiles {
         let Some(known) = self.by_inode.get_mut(&identity.key) else {
             return;
         };
-        let before = std::mem::replace(&mut known.identity, identity);
-        let stream = known.stream;
-        if identity.head.len < before.head.len {
-            self.know_copies(stream);
-        }
+        known.identity = identity;
     }
 
     /// A generation of a log was left, with so many bytes taken.
@@ -369,6 +370,7 @@ impl KnownFiles {
         if let Some(known) = self.by_inode.get_mut(&key) {
             known.left_at = Some(taken);
         }
+        self.left_copy(key);
         self.copied(key);
     }
 

@@ -214,6 +214,7 @@ impl KnownFiles {
 
     /// A file that is done has this name now.
     pub(super) fn seen_again(&mut self, path: &Path, new: &NewFile) {
+        self.copy_seen(path, new.identity.key);
         let stream = self
             .by_inode
             .get(&new.identity.key)

@@ -4,6 +4,8 @@
 //! The files and the notices of the kernel are real; the threads are stepped, and the reader's
 //! clock is the simulation's.
 
+mod copies;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
