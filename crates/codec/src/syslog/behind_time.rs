@@ -19,16 +19,54 @@ const ABBREVIATION_BYTES_MAX: usize = 5;
 /// Minutes that a zone is away from UTC at most.
 const OFFSET_MINUTES_MAX: i64 = 18 * 60;
 
-/// True if the bytes after a time may be such words. Most hosts are told by their first letter.
+/// Bytes that such a word begins with behind a space.
+static BEGINS_WORD: [bool; 256] = {
+    let mut begins = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let is_sign = matches!(byte as u8, b'+' | b'-' | b'(' | b'a' | b'p');
+        begins[byte] = is_sign || (byte as u8).is_ascii_uppercase();
+        byte += 1;
+    }
+    begins
+};
+
+/// True if the bytes after a time may be such words. Most hosts are told by their first letter, and
+/// those that begin with a capital by their second.
 #[inline]
 pub(super) fn may_follow(bytes: &[u8], end: usize) -> bool {
     match bytes.get(end) {
-        Some(b' ') => match bytes.get(end + 1) {
-            Some(b'A'..=b'Z' | b'+' | b'-' | b'(') => true,
-            Some(b'a' | b'p') => matches!(bytes.get(end + 2), Some(b'm' | b'.')),
-            _ => false,
-        },
-        Some(b'Z' | b'+' | b'-' | b'A' | b'P' | b'a' | b'p' | b'\t') => true,
+        Some(b' ') => {
+            let first = bytes.get(end + 1).copied().unwrap_or_default();
+            BEGINS_WORD[usize::from(first)] && may_be_word(first, bytes.get(end + 2).copied())
+        }
+        Some(b'Z' | b'+' | b'-' | b'A' | b'P' | b'a' | b'p') => true,
+        Some(b'\t') => may_follow_tab(bytes, end),
+        _ => false,
+    }
+}
+
+/// True if a word of these two bytes may be one. A word of one letter has no second.
+#[inline]
+fn may_be_word(first: u8, second: Option<u8>) -> bool {
+    match first {
+        b'a' | b'p' => matches!(second, Some(b'm' | b'.')),
+        b'+' | b'-' => matches!(second, Some(b'0'..=b'9')),
+        b'(' => matches!(second, Some(b'A'..=b'Z')),
+        _ => matches!(
+            second,
+            None | Some(b'A'..=b'Z' | b' ' | b'\t' | b':' | b'+' | b'-' | b'm' | b'.')
+        ),
+    }
+}
+
+/// [`may_follow`] behind a tab.
+#[cold]
+fn may_follow_tab(bytes: &[u8], end: usize) -> bool {
+    let at = skip_blanks(bytes, end);
+    match bytes.get(at) {
+        Some(b'A'..=b'Z' | b'+' | b'-' | b'(') => true,
+        Some(b'a' | b'p') => matches!(bytes.get(at + 1), Some(b'm' | b'M' | b'.')),
         _ => false,
     }
 }
@@ -50,6 +88,7 @@ pub(super) fn read(bytes: &[u8], time: &mut ParsedTimestamp, any_word: bool) {
         time.end = end;
     }
     if time.end > begin
+        && matches!(bytes.get(time.end + 1), Some(b'1' | b'2'))
         && let (Some(year), end) = year_after(bytes, time.end)
     {
         time.set_year(year);
@@ -63,6 +102,7 @@ fn is_end(bytes: &[u8], end: usize) -> bool {
 }
 
 /// `AM`, `pm` or `p.m.`, set off by a blank or not: true for the afternoon, and the offset behind.
+#[inline]
 pub(super) fn half_of_day(bytes: &[u8], at: usize) -> Option<(bool, usize)> {
     let word = skip_blanks(bytes, at);
     let afternoon = match bytes.get(word)? {
@@ -80,6 +120,7 @@ pub(super) fn half_of_day(bytes: &[u8], at: usize) -> Option<(bool, usize)> {
 
 /// A zone behind a time, attached or set off by blanks, in minutes east of UTC, and the offset
 /// after it. Where a name and an offset stand there, the offset counts.
+#[inline]
 pub(super) fn zone(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
     let attached = !bytes.get(at).copied().is_some_and(is_blank);
     let start = skip_blanks(bytes, at);
@@ -101,11 +142,13 @@ pub(super) fn zone(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
 }
 
 /// An offset of two or more digits, or `Z`; a blank, a colon or the end must follow.
+#[inline]
 fn offset(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
     offset_minutes(bytes, at).filter(|&(_, end)| is_end(bytes, end))
 }
 
 /// An abbreviation that is known, in capitals, alone or in parentheses; of UTC also with an offset.
+#[inline]
 fn abbreviation(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
     let open = usize::from(bytes.get(at) == Some(&b'('));
     let word = bytes.get(at + open..)?;
@@ -150,11 +193,12 @@ fn cisco_zone(bytes: &[u8], at: usize) -> Option<(Option<i16>, usize)> {
     let start = skip_blanks(bytes, at);
     let end = word_end(bytes, start);
     let word = bytes.get(start..end)?.strip_suffix(b":")?;
-    let fits = start > at && (1..=ZONE_BYTES_MAX).contains(&word.len()) && word[0] != b'%';
+    if start == at || !(1..=ZONE_BYTES_MAX).contains(&word.len()) || word[0] == b'%' {
+        return None;
+    }
     let next = skip_blanks(bytes, end);
-    let after_process = skip_blanks(bytes, word_end(bytes, next));
     let is_mnemonic = |at: usize| bytes.get(at) == Some(&b'%');
-    if !fits || !(is_mnemonic(next) || is_mnemonic(after_process)) {
+    if !is_mnemonic(next) && !is_mnemonic(skip_blanks(bytes, word_end(bytes, next))) {
         return None;
     }
     let minutes = abbreviation_minutes(&word.to_ascii_uppercase());

@@ -28,7 +28,7 @@
 use inrush_event::{Anomalies, Format, Record, Span, Timestamp};
 
 use super::behind_time;
-use super::odd_host::{from_host, odd_host, own_words};
+use super::odd_host::{from_host, may_be_host, may_be_own, odd_host, own_words};
 use super::scan::{
     digit_count, first_of, is_blank, is_ipv6_like, is_name, name_len, skip_blanks, skip_spaces,
     tag_len, word_end,
@@ -71,7 +71,7 @@ pub(super) fn parse(
     match clock.read(bytes, at, record.received) {
         Some(time) => {
             record.format = Format::Rfc3164;
-            let at = after_time(clock, bytes, time, false, record);
+            let at = after_time(clock, bytes, &time, record);
             host_and_rest(bytes, at, record);
             true
         }
@@ -105,7 +105,8 @@ fn parse_rare(
         record.anomalies.insert(Anomalies::CLOCK_UNSYNCED);
     }
     let at = match head.time {
-        Some(time) => after_time(clock, bytes, time, head.cisco, record),
+        Some(time) if head.cisco => after_words(clock, bytes, time, true, record),
+        Some(time) => after_time(clock, bytes, &time, record),
         None => {
             record.anomalies.insert(Anomalies::NO_TIME);
             head.end
@@ -159,8 +160,11 @@ fn rare_head(
         };
     match epoch(bytes, meraki).filter(|_| certain) {
         Some(time) => Some(plain(time)),
-        None => cisco_head(clock, bytes, at, record)
-            .or_else(|| odd_time(clock, bytes, at, record.received).map(plain)),
+        None => cisco_head(clock, bytes, at, record).or_else(|| {
+            let may_be_day = matches!(bytes.get(at)?, b'M' | b'T' | b'W' | b'F' | b'S' | b'\t');
+            let time = may_be_day.then(|| odd_time(clock, bytes, at, record.received))?;
+            time.map(plain)
+        }),
     }
 }
 
@@ -277,18 +281,31 @@ fn uptime_end(bytes: &[u8], at: usize) -> Option<usize> {
     is_uptime.then(|| skip_spaces(bytes, word))
 }
 
-/// Settles the time with what may follow it, for Cisco `any_word` as a zone; offset after both and
-/// their colon.
+/// Settles the time with what may follow it; offset after both and their colon.
 #[inline]
 fn after_time(
     clock: &mut TimestampParser,
     bytes: &[u8],
-    time: ParsedTimestamp,
+    time: &ParsedTimestamp,
+    record: &mut Record,
+) -> usize {
+    if time.zone == ReadZone::Absent && behind_time::may_follow(bytes, time.end) {
+        return after_words(clock, bytes, *time, false, record);
+    }
+    clock.settle(time, record);
+    time.end + usize::from(bytes.get(time.end) == Some(&b':'))
+}
+
+/// [`after_time`] where words follow, for Cisco `any_word` as a zone.
+#[inline(never)]
+fn after_words(
+    clock: &mut TimestampParser,
+    bytes: &[u8],
+    mut time: ParsedTimestamp,
     any_word: bool,
     record: &mut Record,
 ) -> usize {
-    let mut time = time;
-    if time.zone == ReadZone::Absent && (any_word || behind_time::may_follow(bytes, time.end)) {
+    if time.zone == ReadZone::Absent {
         behind_time::read(bytes, &mut time, any_word);
     }
     clock.settle(&time, record);
@@ -302,24 +319,44 @@ pub(super) fn is_host(word: &[u8]) -> bool {
 /// Takes the word at `at` as the host if it can be one; offset of what follows.
 #[inline]
 pub(super) fn host_word(bytes: &[u8], at: usize, record: &mut Record) -> usize {
-    // What is no name before its space (an IPv6 address, a colon behind it) is looked at closely.
     let rest = bytes.get(at..).unwrap_or_default();
     let len = name_len(rest);
+    // One letter may be a dash, and an F the first of `From`.
+    if (2..=HOST_BYTES_MAX).contains(&len)
+        && rest.get(len) == Some(&b' ')
+        && !matches!(rest[0], b'%' | b'F')
+    {
+        let end = at + len;
+        let next = skip_spaces(bytes, end);
+        // The last word of a record is its message.
+        if next < bytes.len() {
+            record.host = Span::new(at, end);
+            return next;
+        }
+    }
+    rare_host_word(bytes, at, len, record)
+}
+
+/// [`host_word`] for a word that begins with `len` bytes of a name, and for that which is none.
+#[inline(never)]
+fn rare_host_word(bytes: &[u8], at: usize, len: usize, record: &mut Record) -> usize {
+    // What is no name before its space (an IPv6 address, a colon behind it) is looked at closely.
+    let rest = bytes.get(at..).unwrap_or_default();
     let named = len > 0 && rest.get(len) == Some(&b' ') && rest[0] != b'%';
     let end = match named {
         true => at + len,
         false => word_end(bytes, at),
     };
+    let word = &bytes[at..end];
     let next = skip_spaces(bytes, end);
-    // The last word of a record is its message.
-    if next == bytes.len() || !named && !is_rare_host(&bytes[at..end]) {
-        let Some((host, next)) = odd_host(bytes, at) else {
+    if next == bytes.len() || !named && (word.last() == Some(&b':') || !is_host(word)) {
+        let odd = may_be_host(rest, len).then(|| odd_host(bytes, at));
+        let Some((host, next)) = odd.flatten() else {
             return at;
         };
         record.host = host;
         return next;
     }
-    let word = &bytes[at..end];
     if word == b"From"
         && let Some((host, next)) = from_host(bytes, at)
     {
@@ -333,11 +370,6 @@ pub(super) fn host_word(bytes: &[u8], at: usize, record: &mut Record) -> usize {
         record.anomalies.insert(Anomalies::LONG_FIELD);
     }
     next
-}
-
-#[cold]
-fn is_rare_host(word: &[u8]) -> bool {
-    word.last() != Some(&b':') && is_host(word)
 }
 
 /// Divides the rest into tag, PID and message. Where no time was found (`strict`) the first word
@@ -359,11 +391,11 @@ pub(super) fn tag_and_message(bytes: &[u8], at: usize, strict: bool, record: &mu
     let pid = pid(bytes, end);
     let after_pid = pid.map_or(end, |pid| pid.end() + 1);
     let colon = bytes.get(after_pid) == Some(&b':');
-    if !colon
-        && pid.is_none()
-        && (own_words(bytes, at, strict, record) || strict || end == bytes.len())
-    {
-        return;
+    if !colon && pid.is_none() {
+        let own = may_be_own(&bytes[at..end]) && own_words(bytes, at, strict, record);
+        if own || strict || end == bytes.len() {
+            return;
+        }
     }
     let after_colon = after_pid + usize::from(colon);
     let begin = after_colon + usize::from(bytes.get(after_colon).copied().is_some_and(is_blank));

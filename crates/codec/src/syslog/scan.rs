@@ -49,9 +49,13 @@ pub(super) const fn is_blank(byte: u8) -> bool {
 }
 
 /// Offset of the first byte from `at` on that is no blank, or the end.
+#[inline]
 pub(super) fn skip_blanks(bytes: &[u8], at: usize) -> usize {
-    let rest = bytes.get(at..).unwrap_or_default();
-    at + rest.iter().take_while(|&&byte| is_blank(byte)).count()
+    let mut at = at;
+    while bytes.get(at).copied().is_some_and(is_blank) {
+        at += 1;
+    }
+    at
 }
 
 /// Digits from `at` on, at most `most`.
