@@ -9,25 +9,45 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use inrush_config::{Config, FileProblems, SourceOptions};
-use inrush_event::{Protocol, limits};
+use clap::ValueEnum;
+use inrush_config::{self as config, Config, SourceOptions};
+use inrush_event::Protocol;
 use inrush_host::doctor::{
-    self, ApplyResult, HostRequirements, TcpRequirement, UdpRequirement, UnmeasuredReason,
+    self, ApplyResult, HostRequirements, Severity, TcpRequirement, UdpRequirement, UnmeasuredReason,
 };
 use inrush_host::rate::SafeRate;
 use inrush_pipeline::DataDirLock;
-use inrush_pipeline::checked;
 use inrush_transport::listen::ACCEPT_BACKLOG;
 
 use super::DoctorArgs;
 use super::calibrate::{self, Interrupted};
+use super::configuration::ConfigOrigin;
 
 /// The script that sets back what `--apply` has set.
 const UNDO: &str = "doctor-undo.sh";
 
+/// Severity from which on a finding fails the command.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum FailOn {
+    /// Something loses our events, or is about to stop us
+    Critical,
+    /// Something loses events under load, or has lost some
+    Warn,
+}
+
+impl FailOn {
+    fn severity(self) -> Severity {
+        match self {
+            Self::Critical => Severity::Critical,
+            Self::Warn => Severity::Warn,
+        }
+    }
+}
+
 /// Examines the host and prints what was found; then sets what is safe, if that was asked for.
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let (config, unusable) = configuration(args.config.as_deref())?;
+    let origin = args.config.origin();
+    let (config, unusable) = configuration(&origin)?;
     let mut ask = ask(&config);
     ask.unusable = unusable.clone();
     let mut report = doctor::examine(ask);
@@ -35,6 +55,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         Some(words) => Err(UnmeasuredReason::Failed(words)),
         None => rate(args, &config)?,
     });
+    report.name_configuration(&origin.words());
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&report)?)?;
@@ -42,35 +63,36 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         report.write(&mut out)?;
     }
     out.flush()?;
-    if !args.apply {
-        return Ok(ExitCode::SUCCESS);
-    }
-    let undo = undo(&config.data_dir);
-    Ok(tell(&report.apply(&undo), &undo))
+    let from = args.fail_on.map(FailOn::severity);
+    let fails = report
+        .findings
+        .iter()
+        .any(|one| from.is_some_and(|from| one.severity >= from));
+    let code = match args.apply {
+        true => {
+            let undo = undo(&config.data_dir);
+            tell(&report.apply(&undo), &undo)
+        }
+        false => ExitCode::SUCCESS,
+    };
+    Ok(if fails { ExitCode::FAILURE } else { code })
 }
 
 /// The configuration; where it can be understood and a file that it names cannot be used, with
 /// what is wrong: that is for the doctor to tell.
-fn configuration(path: Option<&Path>) -> Result<(Config, Option<String>), FileProblems> {
-    let problems = match super::configuration(path) {
-        Ok(config) => return Ok((config, None)),
-        Err(problems) => problems,
+fn configuration(origin: &ConfigOrigin) -> anyhow::Result<(Config, Option<String>)> {
+    let (mut config, unusable) = match origin.load(None) {
+        Ok(config) => (config, None),
+        Err(problems) => match origin.understood() {
+            Some(config) => {
+                let words = problems.to_string().trim().replace('\n', "; ");
+                (config, Some(words))
+            }
+            None => return Err(problems),
+        },
     };
-    match path.and_then(understood) {
-        Some(config) => Ok((
-            config,
-            Some(problems.to_string().trim().replace('\n', "; ")),
-        )),
-        None => Err(problems),
-    }
-}
-
-/// Configuration that the text of a file gives, without a look at the files that it names.
-fn understood(path: &Path) -> Option<Config> {
-    let bytes_max = limits::CONFIG_FILE_BYTES_MAX as u64;
-    let text = inrush_files::read_to_string(path, bytes_max).ok()?;
-    let name = path.display().to_string();
-    checked::parse(&text, &name, &|name| std::env::var(name).ok()).ok()
+    config.fit_memory(config::memory_limit());
+    Ok((config, unusable))
 }
 
 /// The rate that this host takes safely, or why it was not measured.

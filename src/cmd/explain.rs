@@ -67,7 +67,7 @@ fn open(args: &ExplainArgs) -> anyhow::Result<Box<dyn BufRead>> {
 
 /// Reads the input to its end and explains every record on stdout.
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    let config = super::configuration(args.config.as_deref())?;
+    let config = args.config.load()?;
     let of_request = args.raw || args.token.is_some() || args.query.is_some();
     if of_request && args.input != Input::Hec {
         let words = "--raw, --token and --query are for --input hec";

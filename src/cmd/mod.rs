@@ -3,7 +3,7 @@
 //! # What it guarantees
 //! * `dispatch` returns an exit code or an error; `main` prints the error and picks the code.
 //! * `UsageError` and problems of the configuration end with exit code 2.
-//! * `configuration` reads the file, or the built-in one, and fits it to the memory limit.
+//! * `ConfigArg` finds the configuration in the same way for every command.
 //! * `query_word` refuses an unknown option in place of a query, so that no typo is searched for.
 //!
 //! # In reading order
@@ -16,6 +16,7 @@ mod bench;
 mod bounds;
 mod calibrate;
 mod check;
+mod configuration;
 mod doctor;
 mod explain;
 mod load;
@@ -33,12 +34,12 @@ mod store;
 mod top;
 mod version;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use inrush_config::{self as config, Config, FileProblems};
-use inrush_pipeline::checked;
+
+use configuration::ConfigArg;
 
 /// The command line.
 #[derive(Parser)]
@@ -50,7 +51,7 @@ use inrush_pipeline::checked;
     subcommand_required = true,
     after_help = "Examples:
   inrush run                              syslog on port 5514, a store under ./inrush-data
-  inrush check -c /etc/inrush/inrush.yaml list what is wrong with a configuration
+  inrush check inrush.yaml                list what is wrong with a configuration
   echo '<34>Oct 11 22:14:15 fw1 su: failed' | inrush explain
   inrush search 'denied host=fw*'         the newest events with that word from those hosts
   inrush replay --since 24h               what today's packs would make of what is stored
@@ -62,6 +63,8 @@ use inrush_pipeline::checked;
   inrush load tcp://127.0.0.1:5514 --rate 10000 --interval 10
   inrush bench                            the field's published tables, measured here
 
+The configuration is -c FILE, else INRUSH_CONFIG, else /etc/inrush/inrush.yaml where it exists, else
+the built-in one.
 Exit codes: 0 done, 1 failed at its job, 2 wrong usage or configuration."
 )]
 pub(crate) struct Cli {
@@ -116,15 +119,16 @@ pub(crate) enum CliCommand {
 /// Arguments of `run`.
 #[derive(Args, Clone)]
 #[command(after_help = "Examples:
-  inrush run                                  the built-in default: syslog on port 5514
-  inrush run -c /etc/inrush/inrush.yaml
+  inrush run
+  inrush run -c inrush.yaml
   inrush run -c inrush.yaml --data-dir /srv/inrush
 
+Without -c the configuration is the file in INRUSH_CONFIG, else /etc/inrush/inrush.yaml where that
+exists, else the built-in one: syslog on port 5514. It is the same for every command.
 SIGHUP reads the configuration again; SIGTERM and SIGINT deliver what is pending and stop.")]
 pub(crate) struct RunArgs {
-    /// The configuration file; without one the built-in default holds
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArg,
     /// The folder for everything that is kept, in place of the configuration's `data_dir`
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -139,25 +143,33 @@ pub(crate) struct RunArgs {
 /// Arguments of `check`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  inrush check -c inrush.yaml
-  inrush check -c inrush.yaml --connect   also connects to the destinations; sends no event
+  inrush check                            the configuration that the other commands use
+  inrush check inrush.yaml
+  inrush check - < inrush.yaml
+  inrush check inrush.yaml --json         problems and warnings as one JSON document
+  inrush check inrush.yaml --connect      also connects to the destinations; sends no event
   inrush check --print-default > inrush.yaml
   inrush check --print-schema > inrush.schema.json
   inrush check --hash-password            asks for a password, prints its hash")]
 pub(crate) struct CheckArgs {
-    /// The configuration file
-    #[arg(short, long, value_name = "FILE", required_unless_present = "print")]
-    pub(crate) config: Option<PathBuf>,
+    /// The configuration file, or `-` for stdin
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArg,
     /// Also connect to each destination, without sending an event: address, TLS, health and token
-    #[arg(long, requires = "config")]
+    #[arg(long, conflicts_with = "print")]
     pub(crate) connect: bool,
+    /// Print one JSON document with all problems and warnings
+    #[arg(long, conflicts_with_all = ["print", "connect"])]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) print: PrintArgs,
 }
 
 /// What `check` prints instead.
 #[derive(Args)]
-#[group(id = "print", multiple = false, conflicts_with = "config")]
+#[group(id = "print", multiple = false, conflicts_with_all = ["config", "file"])]
 pub(crate) struct PrintArgs {
     /// Print the built-in configuration
     #[arg(long)]
@@ -174,6 +186,17 @@ pub(crate) struct PrintArgs {
     /// Read a password from stdin and print its hash, for admin.password_hash
     #[arg(long)]
     pub(crate) hash_password: bool,
+}
+
+impl PrintArgs {
+    /// True if one is asked for.
+    fn any(&self) -> bool {
+        self.print_default
+            || self.print_schema
+            || self.print_pack_schema
+            || self.print_reference
+            || self.hash_password
+    }
 }
 
 /// Arguments of `explain`.
@@ -195,9 +218,8 @@ pub(crate) struct ExplainArgs {
     /// Read this file in place of stdin
     #[arg(value_name = "INPUT", conflicts_with = "against")]
     pub(crate) file: Option<PathBuf>,
-    /// The configuration file; without one the built-in default holds
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArg,
     /// The source that is to have received the records; without it the first in the file
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
@@ -251,9 +273,8 @@ pub(crate) struct SearchArgs {
     /// The query; `*` finds everything. It may begin with `-`
     #[arg(value_name = "QUERY", allow_hyphen_values = true, value_parser = query_word)]
     pub(crate) query: String,
-    /// The configuration file; without one the built-in default holds
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArg,
     /// The earliest time: 15m (the default), 24h, 7d, RFC 3339, seconds since 1970, or `all`
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) since: Option<String>,
@@ -283,9 +304,8 @@ pub(crate) struct SqlArgs {
     /// The statement
     #[arg(value_name = "STATEMENT", allow_hyphen_values = true, value_parser = query_word)]
     pub(crate) statement: String,
-    /// The configuration file; without one the built-in default holds
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArg,
     /// Rows at most
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) limit: u64,
@@ -305,9 +325,11 @@ pub(crate) struct SqlArgs {
 A process that asks for a login wants one of its `admin.tokens` in INRUSH_TOKEN.
 Keys: q quit, p pause, Tab and arrows through the panes, ? help. NO_COLOR=1 turns colours off.")]
 pub(crate) struct TopArgs {
-    /// The admin API of the process; without it the one of the built-in default
+    /// The admin API of the process; without it the one of the configuration
     #[arg(value_name = "URL")]
     pub(crate) url: Option<String>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArg,
     /// Trust the certificates in this PEM file instead of the system's
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
@@ -322,18 +344,18 @@ pub(crate) struct TopArgs {
 /// Arguments of `doctor`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  inrush doctor -c /etc/inrush/inrush.yaml
+  inrush doctor
   inrush doctor --json | jq '.findings[] | select(.severity == \"critical\")'
-  sudo inrush doctor -c /etc/inrush/inrush.yaml --apply
+  inrush doctor --no-rate --fail-on critical    for CI: exit code 1 if something loses events
+  sudo inrush doctor --apply
 
 --apply sets values under net.core and net.ipv4.ipfrag, only to more than they are, until the next
 restart of the host. The old ones are in doctor-undo.sh in the data directory, or in the current
 folder where that is not there yet. What it sets and what it cannot is on stderr; exit code 1 if
 something could not be set.")]
 pub(crate) struct DoctorArgs {
-    /// The configuration file; without one the built-in default holds
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArg,
     /// Leave out the ten seconds of load that measure the safe rate
     #[arg(long)]
     pub(crate) no_rate: bool,
@@ -343,6 +365,9 @@ pub(crate) struct DoctorArgs {
     /// Bytes of an event of that load
     #[arg(long, value_name = "BYTES", default_value_t = calibrate::EVENT_BYTES)]
     pub(crate) event_bytes: u64,
+    /// End with exit code 1 if a finding is of this severity, or worse
+    #[arg(long, value_name = "SEVERITY", value_enum)]
+    pub(crate) fail_on: Option<doctor::FailOn>,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -405,14 +430,4 @@ pub(crate) fn dispatch(command: CliCommand) -> anyhow::Result<ExitCode> {
             Ok(inrush_search::worker::serve())
         }
     }
-}
-
-/// The configuration at `path`, or the built-in one.
-pub(crate) fn configuration(path: Option<&Path>) -> Result<Config, FileProblems> {
-    let mut config = match path {
-        Some(path) => checked::load(path, &|name| std::env::var(name).ok())?,
-        None => Config::builtin(None)?,
-    };
-    config.fit_memory(config::memory_limit());
-    Ok(config)
 }

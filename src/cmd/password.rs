@@ -15,6 +15,10 @@ pub(crate) fn hash() -> anyhow::Result<ExitCode> {
         true => asked()?,
         false => line()?,
     };
+    if password.is_empty() {
+        let words = "nothing was read; type the password, or give it as a line on stdin";
+        return Err(UsageError(words.to_owned()).into());
+    }
     let hash = PasswordHash::of(&password).map_err(|error| UsageError(error.to_string()))?;
     let mut out = io::stdout().lock();
     writeln!(out, "{}", hash.expose())?;

@@ -11,7 +11,6 @@
 //! The measurement takes about ten seconds.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -25,6 +24,7 @@ use inrush_sink::splunk_hec::SplunkHecConfig;
 use inrush_sink::store::StoreConfig;
 use serde::Serialize;
 
+use super::configuration::ConfigArg;
 use super::{UsageError, calibrate};
 
 /// Arguments of `plan`.
@@ -73,9 +73,8 @@ pub(crate) struct PlanArgs {
     /// Cores of the host of --safe-rate; those of this one if not given
     #[arg(long, value_name = "N", requires = "safe_rate")]
     cores: Option<u64>,
-    /// The configuration file; without one the built-in default holds
-    #[arg(short, long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArg,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -94,7 +93,7 @@ struct PlanDocument<'a> {
 
 /// Measures if nobody says, computes, prints.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
-    let mut config = super::configuration(args.config.as_deref())?;
+    let mut config = args.config.load()?;
     let destinations = choose(&mut config, args)?;
     let load = SizingLoad {
         events_per_second: args.eps,

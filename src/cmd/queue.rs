@@ -37,7 +37,7 @@ impl QueueLocation {
     fn data_dir(&self) -> anyhow::Result<PathBuf> {
         match &self.data_dir {
             Some(data_dir) => Ok(data_dir.clone()),
-            None => Ok(super::configuration(self.config.as_deref())?.data_dir),
+            None => Ok(self.config.load()?.data_dir),
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct ReplayJob<'a> {
 
 /// Runs a replay.
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
-    let mut config = super::configuration(args.config.as_deref())?;
+    let mut config = args.config.load()?;
     if let Some(data_dir) = &args.data_dir {
         data_dir.clone_into(&mut config.data_dir);
     }

@@ -8,7 +8,6 @@ use inrush_config::{self as config, Config, FileProblems};
 use inrush_control::Searcher;
 use inrush_control::{AdminServer, ServerLimits};
 use inrush_event::LedgerSnapshot;
-use inrush_pipeline::checked;
 use inrush_pipeline::{ConfigLoader, Pipeline};
 use inrush_status::{Admin, StatusReporter};
 use inrush_transport::activation::InheritedSockets;
@@ -133,14 +132,7 @@ fn read_as_written(args: &RunArgs) -> anyhow::Result<Config> {
     if let Some(env_file) = &args.sc4s_env {
         return super::migrate::configuration(env_file, args.context.as_deref(), data_dir);
     }
-    let Some(file) = &args.config else {
-        return Ok(Config::builtin(data_dir)?);
-    };
-    let mut config = checked::load(file, &|name| std::env::var(name).ok())?;
-    if let Some(data_dir) = data_dir {
-        data_dir.clone_into(&mut config.data_dir);
-    }
-    Ok(config)
+    args.config.origin().load(data_dir)
 }
 
 fn loader(args: &RunArgs) -> ConfigLoader {

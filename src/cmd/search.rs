@@ -6,7 +6,6 @@ mod print;
 mod process;
 
 use std::io::{IsTerminal, Write};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,7 +17,8 @@ use inrush_search::SearchRequest;
 use inrush_store::reply::{SearchError, SearchReply, SearchSummary, StopReason};
 use signal_hook::consts::SIGINT;
 
-use super::{SearchArgs, SqlArgs, UsageError, configuration};
+use super::configuration::ConfigArg;
+use super::{SearchArgs, SqlArgs, UsageError};
 use account::AnswerAccount;
 use files::FilesBackend;
 use print::{JsonPrinter, ReplyPrinter, TextPrinter};
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &SearchArgs) -> anyhow::Result<ExitCode> {
     if args.explain {
         return explain(&request);
     }
-    let searcher = searcher(args.config.as_deref())?;
+    let searcher = searcher(&args.config)?;
     let replies = searcher.search(request);
     let replies = replies.map_err(|failure| wrong(&failure, &args.query))?;
     answer(replies, args.json, Some(args))
@@ -54,15 +54,15 @@ pub(crate) fn run(args: &SearchArgs) -> anyhow::Result<ExitCode> {
 
 /// Answers a statement in SQL.
 pub(crate) fn sql(args: &SqlArgs) -> anyhow::Result<ExitCode> {
-    let searcher = searcher(args.config.as_deref())?;
+    let searcher = searcher(&args.config)?;
     let replies = searcher.sql(&args.statement, args.limit);
     let replies = replies.map_err(|failure| wrong(&failure, &args.statement))?;
     answer(replies, args.json, None)
 }
 
 /// The process that runs, or the files where none does.
-fn searcher(config: Option<&Path>) -> anyhow::Result<Box<dyn SearchBackend>> {
-    let config = configuration(config)?;
+fn searcher(config: &ConfigArg) -> anyhow::Result<Box<dyn SearchBackend>> {
+    let config = config.load()?;
     match ProcessBackend::find(&config) {
         Some(process) => Ok(Box::new(process)),
         None => Ok(Box::new(FilesBackend::open(&config)?)),

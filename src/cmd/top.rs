@@ -5,11 +5,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use inrush_client::{AdminTarget, TOKEN_VARIABLE};
-use inrush_config::AdminAddr;
+use inrush_client::{AdminTarget, reachable};
+use inrush_config::AdminOptions;
+use inrush_event::Secret;
 use inrush_top::TopError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::configuration::ConfigArg;
 use super::{TopArgs, UsageError, authorities};
 
 /// Columns of a frame that is not for a terminal.
@@ -17,11 +19,14 @@ const PAPER_COLUMNS: u16 = 100;
 
 /// Shows it until a key or a signal says stop, or prints it once.
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
-    let default = || format!("http://{}", AdminAddr::default());
+    let (url, token) = match &args.url {
+        Some(url) => (url.clone(), None),
+        None => configured(&args.config)?,
+    };
     let target = AdminTarget {
-        url: args.url.clone().unwrap_or_else(default),
+        url,
         // Not an option: those of a running program can be read by every user of the machine.
-        token: std::env::var(TOKEN_VARIABLE).ok(),
+        token: inrush_client::token(token.as_ref().map(Secret::expose)),
         verifier: match &args.ca {
             Some(path) => Some(authorities::of_file(path)?),
             None => None,
@@ -35,6 +40,22 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
         live(&target)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Address and first token of the process that runs with the configuration. Where only packages
+/// name one and this user may not read it, the address is that of the built-in one.
+fn configured(config: &ConfigArg) -> anyhow::Result<(String, Option<Secret>)> {
+    let admin = match config.load() {
+        Ok(config) => config.admin,
+        Err(_) if !config.is_named() => AdminOptions::default(),
+        Err(error) => return Err(error),
+    };
+    let scheme = match &admin.tls {
+        Some(_) => "https",
+        None => "http",
+    };
+    let url = format!("{scheme}://{}", reachable(admin.listen.0));
+    Ok((url, admin.tokens.into_iter().next()))
 }
 
 fn print(text: Result<String, TopError>) -> anyhow::Result<()> {

@@ -87,9 +87,29 @@ pub fn load_with(
         findings.add(at, message);
         findings.into_problems(&name)
     })?;
-    let mut config = resolve(&text, &name, env, &[more, semantics::files])?;
+    load_text_with(
+        &text,
+        &name,
+        path.parent().unwrap_or(Path::new("")),
+        env,
+        more,
+    )
+}
+
+/// [`load_with`] of a text that is in no file; `name` is its name in problems, and `beside` the
+/// folder from which it names files.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn load_text_with(
+    text: &str,
+    name: &str,
+    beside: &Path,
+    env: VariableLookup<'_>,
+    more: ConfigCheck,
+) -> Result<Config, FileProblems> {
+    let mut config = resolve(text, name, env, &[more, semantics::files])?;
     // Packs are looked for beside the file that names them.
-    let beside = path.parent().unwrap_or(Path::new(""));
     for file in &mut config.packs.files {
         *file = beside.join(&*file);
     }

@@ -51,7 +51,7 @@ fn reading() -> String {
   without a default is an error. What a variable holds is always one value: it cannot add keys or
   list items. An IPv6 address inside `[ ]` needs quotes: `[\"tcp://[::]:514\"]`.
 - An option that is left out, or has no value, takes its default.
-- An unknown key or a value out of bounds is an error. `inrush check -c FILE` lists all of them as
+- An unknown key or a value out of bounds is an error. `inrush check FILE` lists all of them as
   `file:line:column: what is wrong; what to do`, reads the certificates and keys, and ends with 2
   if anything was found. `inrush run` and a reload check the same; a reload that fails leaves the
   old configuration running.

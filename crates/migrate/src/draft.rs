@@ -372,7 +372,7 @@ impl MigrationDraft {
     fn text(&self) -> String {
         let mut out = format!(
             "# Made by `inrush migrate {}`. Read the comments, set the variables, then run\n\
-             # `inrush check -c FILE`. The last two lists stand on stderr too.\n",
+             # `inrush check FILE`. The last two lists stand on stderr too.\n",
             self.command
         );
         for (fate, head) in HEADS {

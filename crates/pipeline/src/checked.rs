@@ -21,6 +21,21 @@ pub fn load(path: &Path, env: VariableLookup<'_>) -> Result<Config, FileProblems
     Ok(config)
 }
 
+/// [`load`] of a text that is in no file, which names files from the current folder; `file_name`
+/// is its name in problems.
+///
+/// # Errors
+/// Everything that is wrong with it. The configuration or its environment is at fault.
+pub fn load_text(
+    text: &str,
+    file_name: &str,
+    env: VariableLookup<'_>,
+) -> Result<Config, FileProblems> {
+    let config = config::load_text_with(text, file_name, Path::new(""), env, expressions)?;
+    classification::load(&config.packs)?;
+    Ok(config)
+}
+
 /// Resolves and checks a configuration's text without a look at the files that it names;
 /// `file_name` is its name in problems.
 ///

@@ -41,6 +41,6 @@ pub(crate) fn tell(config: &Config, used: bool, access: &Access) {
 }
 
 fn note(path: &Path, access: &Access) -> io::Result<()> {
-    let mut file = inrush_files::open(path, OpenOptions::new().append(true), access)?;
+    let mut file = inrush_files::open_own(path, OpenOptions::new().append(true), access)?;
     file.write_all(format!("{PACKS}\n").as_bytes())
 }

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use inrush_pipeline::quarantine::QuarantineQuery;
 
+use crate::cmd::configuration::ConfigArg;
+
 /// Arguments of `queue`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  inrush queue ls -c /etc/inrush/inrush.yaml          what is kept, and for whom
+  inrush queue ls                                     what is kept, and for whom
   inrush queue verify --data-dir /var/lib/inrush      read all of it; exit code 1 if it is damaged
   inrush queue cat --destination splunk --limit 10    what is pending there, as JSON lines
   inrush queue export --destination old -o old.log    save what an abandoned destination missed
@@ -27,9 +29,8 @@ pub(crate) struct QueueArgs {
 /// Where the queue is, and how to answer.
 #[derive(Args)]
 pub(crate) struct QueueLocation {
-    /// The configuration file; without one the built-in default holds
-    #[arg(short, long, value_name = "FILE", global = true)]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArg,
     /// The folder for everything that is kept, in place of the configuration's `data_dir`
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) data_dir: Option<PathBuf>,
@@ -127,7 +128,7 @@ pub(crate) enum QuarantineCommand {
     /// Count them by destination and reason
     Ls(RefusalSelection),
     /// Print them as JSON lines, each with the reason
-    Cat(RefusalSelection),
+    Cat(RefusedCatArgs),
     /// Have the running process send them again, each to the destination that refused it
     Replay(QuarantineChange),
     /// Delete them for good
@@ -149,6 +150,16 @@ pub(crate) struct RefusalSelection {
     /// Refused within this time before now, such as 15m
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
+}
+
+/// Arguments of `quarantine cat`.
+#[derive(Args)]
+pub(crate) struct RefusedCatArgs {
+    #[command(flatten)]
+    pub(crate) which: RefusalSelection,
+    /// At most so many events
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
 }
 
 /// Which refused events, and who is to be told.

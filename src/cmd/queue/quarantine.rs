@@ -13,7 +13,9 @@ use inrush_pipeline::quarantine::{FOLDER, QuarantineQuery, drop_entries, push_en
 use inrush_queue::{QuarantineFilter, QuarantineLog, QuarantineReader};
 use serde_json::{Value, json};
 
-use super::args::{QuarantineChange, QuarantineCommand, QueueLocation, RefusalSelection};
+use super::args::{
+    QuarantineChange, QuarantineCommand, QueueLocation, RefusalSelection, RefusedCatArgs,
+};
 use super::client;
 use crate::cmd::UsageError;
 
@@ -116,11 +118,12 @@ fn printable(text: &str) -> String {
         .collect()
 }
 
-fn cat(place: &QueueLocation, which: &RefusalSelection) -> anyhow::Result<ExitCode> {
-    let mut entries = entries(&place.data_dir()?, &filter(&which.query(false))?)?;
+fn cat(place: &QueueLocation, args: &RefusedCatArgs) -> anyhow::Result<ExitCode> {
+    let mut entries = entries(&place.data_dir()?, &filter(&args.which.query(false))?)?;
+    let most = args.limit.unwrap_or(usize::MAX);
     let mut out = BufWriter::new(std::io::stdout().lock());
     let (mut encoder, mut line) = (JsonLines::new(), Vec::new());
-    for entry in entries.iter_mut().flatten() {
+    for entry in entries.iter_mut().flatten().take(most) {
         line.clear();
         push_entry(&entry, &mut encoder, &mut line);
         line.push(b'\n');
@@ -151,7 +154,7 @@ fn ask(
     if let Some(admin) = change.admin {
         return client::post(admin, client::token(None).as_deref(), path, query);
     }
-    let config = crate::cmd::configuration(place.config.as_deref())?;
+    let config = place.config.load()?;
     let token = client::token(Some(&config));
     client::post(config.admin.listen.0, token.as_deref(), path, query)
 }

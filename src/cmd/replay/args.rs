@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cmd::configuration::ConfigArg;
+
 /// Arguments of `replay`.
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -21,9 +23,8 @@ pub(crate) struct ReplayArgs {
     #[arg(value_name = "QUERY", allow_hyphen_values = true,
         value_parser = crate::cmd::query_word)]
     pub(crate) query: Option<String>,
-    /// The configuration file; without one the built-in default holds
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArg,
     /// The folder for everything that is kept, in place of the configuration's `data_dir`
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,

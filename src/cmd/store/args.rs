@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use crate::cmd::configuration::ConfigArg;
+
 /// Arguments of `store`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  inrush store ls -c /etc/inrush/inrush.yaml        what is stored, by index
+  inrush store ls                                   what is stored, by index
   inrush store verify --data-dir /var/lib/inrush    read all of it; exit code 1 if it is damaged
   inrush store repair                               make a damaged list of files anew
   inrush store export -o events.jsonl               every event that can be read, as JSON lines
@@ -23,9 +25,8 @@ pub(crate) struct StoreArgs {
 /// Where the store is, and how to answer.
 #[derive(Args)]
 pub(crate) struct StoreLocation {
-    /// The configuration file; without one the built-in default holds
-    #[arg(short, long, value_name = "FILE", global = true)]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArg,
     /// The folder for everything that is kept, in place of the configuration's `data_dir`
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) data_dir: Option<PathBuf>,

@@ -40,7 +40,7 @@ struct ConfiguredStore {
 impl StoreLocation {
     /// The store that is meant, which must be there: a wrong path must not look like an empty one.
     fn store(&self) -> anyhow::Result<ConfiguredStore> {
-        let mut config = super::configuration(self.config.as_deref())?;
+        let mut config = self.config.load()?;
         if let Some(data_dir) = &self.data_dir {
             config.data_dir.clone_from(data_dir);
         }

@@ -55,6 +55,7 @@ mod memory;
 mod migrate_collectors;
 mod monitoring;
 mod narrow;
+mod one_configuration;
 mod packs;
 mod paths;
 mod peers;

@@ -374,6 +374,8 @@ fn refused_events_are_kept_with_the_reason_and_survive_kill_9() {
     assert_eq!(kept[1]["event"]["raw"], numbered(1));
     assert_eq!(kept[1]["event"]["sender"], "127.0.0.1");
     assert_eq!(entries(&dir.path().join("data"), &["--id", "2"]).len(), 1);
+    let two = entries(&dir.path().join("data"), &["--limit", "2"]);
+    assert_eq!(two[..], kept[..2]);
     assert_eq!(
         entries(&dir.path().join("data"), &["--destination", "tape"]).len(),
         0

@@ -252,6 +252,7 @@ fn odd_files_in_place_of_what_was_learnt_or_queued_do_not_stop_it() {
             "names.json",
             "zones.json",
             "given-up",
+            "told",
             "queue/log.json",
             "queue/cursor-out",
         ] {

@@ -107,6 +107,18 @@ impl DoctorReport {
         }
     }
 
+    /// Adds the words that name the configuration, such as ` -c FILE`, to the commands of Inrush:
+    /// what is pasted looks at the same one.
+    pub fn name_configuration(&mut self, words: &str) {
+        let commands = self
+            .findings
+            .iter_mut()
+            .filter_map(|one| one.command.as_mut());
+        for command in commands.filter(|command| command.starts_with("inrush ")) {
+            command.push_str(words);
+        }
+    }
+
     /// Writes it for the eye, some 100 columns wide.
     ///
     /// # Errors

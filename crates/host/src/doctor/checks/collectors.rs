@@ -164,6 +164,6 @@ fn command(one: &CollectorEndpoint, remedy: Remedy) -> String {
         Remedy::Token => {
             format!("curl -s -X POST -H \"Authorization: Splunk $TOKEN\" {endpoint}")
         }
-        Remedy::Check => "inrush check -c FILE".to_owned(),
+        Remedy::Check => "inrush check".to_owned(),
     }
 }

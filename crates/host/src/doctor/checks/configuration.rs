@@ -14,5 +14,5 @@ pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
             "A process that runs goes on with what it has. At its next start it ends at once, \
              and everything that is sent to it meanwhile by UDP is lost.",
         );
-    vec![finding.bad(Severity::Critical, "inrush check -c FILE")]
+    vec![finding.bad(Severity::Critical, "inrush check")]
 }

@@ -134,6 +134,6 @@ fn unmatched(one: &FileRequirement) -> Option<Finding> {
             "A typing error, a folder that this user may not list, a volume that is not mounted \
              into the container, or files that do not exist yet.",
         )
-        .bad(Severity::Warn, "inrush check -c FILE".to_owned())
+        .bad(Severity::Warn, "inrush check".to_owned())
     })
 }

@@ -143,7 +143,7 @@ fn what_a_collector_answers_says_what_to_do() {
     let health = "curl -sv -m 5 https://h:1/services/collector/health";
     let token = "curl -s -X POST -H \"Authorization: Splunk $TOKEN\" \
                  https://h:1/services/collector/event";
-    let check = "inrush check -c FILE";
+    let check = "inrush check";
     for (reached, severity, command) in [
         (answered(200, 200, Some(0)), Well, None),
         (answered(200, 400, Some(5)), Well, None),
@@ -214,7 +214,7 @@ fn a_configuration_that_cannot_be_used_is_told() {
     let none = |f: &Finding| f.id != "config.unusable";
     assert!(made.report().findings.iter().all(none));
     made.ask.unusable = Some("1:2: x".to_owned());
-    made.says("config.unusable", Critical, None, "inrush check -c FILE");
+    made.says("config.unusable", Critical, None, "inrush check");
 }
 
 /// A part on the file system of this number, which has 100 GiB.

@@ -89,7 +89,7 @@ fn what_is_wrong_with_files_is_named_with_the_command_that_shows_it() {
             "files.unmatched:pods",
             Warn,
             "source pods: `/x/*.log`, `/y` match nothing",
-            "inrush check -c FILE",
+            "inrush check",
         ),
     ] {
         let finding = ill.finding(id);
