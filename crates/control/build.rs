@@ -1,4 +1,5 @@
-//! Embeds the built dashboard: writes a table of what lies in `web/dist` into `assets.rs`.
+//! Embeds the built dashboard: writes a table of what lies in `web/dist` into `assets.rs`. The
+//! documents of `docs/` are in another one, in `documents.rs`.
 //!
 //! The files come from `make web` (Node); this script needs nothing but them. Where there are none
 //! the table is empty, cargo says so, and `/` answers in words: whoever works on the rest of the
@@ -23,7 +24,31 @@ fn main() -> io::Result<()> {
         println!("cargo::warning=web/dist holds no dashboard: this binary will have none");
         println!("cargo::warning=to have it: make web (it needs Node 18 or newer), then build");
     }
-    fs::write(out.join("assets.rs"), table(&names, &dist, &out)?)
+    fs::write(out.join("assets.rs"), table(&names, &dist, &out)?)?;
+    let root = variable("CARGO_MANIFEST_DIR").join("../..");
+    println!("cargo::rerun-if-changed={}", root.join("docs").display());
+    fs::write(out.join("documents.rs"), documents(&root)?)
+}
+
+/// Rust for a slice of the Markdown below `docs/`: path and text of each, in alphabetical order.
+fn documents(root: &Path) -> io::Result<String> {
+    let mut paths = Vec::new();
+    for folder in ["", "/guides", "/reference", "/specs", "/decisions"] {
+        for entry in fs::read_dir(root.join(format!("docs{folder}")))? {
+            let name = entry?.file_name().into_string().unwrap_or_default();
+            if name.ends_with(".md") {
+                paths.push(format!("docs{folder}/{name}"));
+            }
+        }
+    }
+    paths.sort();
+    let mut text = String::from("&[\n");
+    for path in paths {
+        let file = root.join(&path);
+        let _ = writeln!(text, "    ({path:?}, include_str!({file:?})),");
+    }
+    text.push_str("]\n");
+    Ok(text)
 }
 
 /// The files of `dist` that have a gzipped twin, in alphabetical order.

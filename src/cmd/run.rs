@@ -1,5 +1,7 @@
 //! `inrush run`: starts the pipeline and the admin API, obeys signals, stops in good order.
 
+mod opening;
+
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
@@ -20,6 +22,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use super::configuration::ConfigOrigin;
 use super::log::{self, say};
 use super::searcher::AdminSearcher;
 use super::{RunArgs, bounds};
@@ -46,6 +49,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
     let config = read(args)?;
+    opening::tell(&config, &origin(args));
     let budget = config.memory_budget();
     let admin_options = config.admin.clone();
     let pipeline = Pipeline::start(config, inherited, loader(args))?;
@@ -71,7 +75,12 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     } else {
         "http"
     };
-    say!("inrush: admin on {scheme}://{}", admin.local_addr());
+    let address = admin.local_addr();
+    say!("inrush: admin on {scheme}://{address}");
+    opening::tell_where(&format!(
+        "{scheme}://{}",
+        inrush_client::reachable(address)
+    ));
     if admin_options.tls.is_none() && !admin_options.listen.is_loopback() {
         tracing::warn!(
             "admin: passwords, tokens and events cross the network in clear text; set admin.tls, \
@@ -111,6 +120,17 @@ fn server_limits() -> ServerLimits {
         health_connections: health.min(limits.health_connections),
         per_address: connections.div_ceil(2),
         ..limits
+    }
+}
+
+/// Words for the origin of the configuration.
+fn origin(args: &RunArgs) -> String {
+    match &args.sc4s_env {
+        Some(file) => format!("the env_file {}", file.display()),
+        None => match args.config.origin() {
+            ConfigOrigin::Builtin => "the built-in configuration".to_owned(),
+            origin => format!("the configuration {origin}"),
+        },
     }
 }
 

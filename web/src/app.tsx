@@ -13,7 +13,7 @@ import { PAGES, type PageName, parseRoute, type Route, routeHash } from "./lib/u
 import { DoorsPage } from "./pages/doors";
 import { FilesPage } from "./pages/files";
 import { FlowPage } from "./pages/flow";
-import { HealthPage } from "./pages/health";
+import { HealthPage, isCritical } from "./pages/health";
 import { LoginPage } from "./pages/login";
 import { SearchPage } from "./pages/search";
 import { SendersPage } from "./pages/senders";
@@ -153,7 +153,7 @@ function Head({ page, session, onHelp }: HeadProps) {
   const live = useLive();
   const alarms = live.flow?.alarms.length ?? 0;
   return (
-    <header class="head">
+    <header class={live.flow?.alarms.some(isCritical) ? "head bad" : "head"}>
       <a class="brand" href={routeHash("flow")} aria-label="Inrush, flow">
         <Logo />
         <span>Inrush</span>
@@ -198,10 +198,7 @@ function Connection({ state, flow }: { state: StreamState; flow: Flow | null }) 
   let [kind, text] = ["", "connecting"];
   let title = "";
   if (state.kind === "open" && flow) {
-    [kind, text] = flow.balanced ? ["good", "live · balanced"] : ["bad", "not balanced"];
-    title = flow.balanced
-      ? "received = delivered + quarantined + filtered + pending + dropped, at this moment"
-      : "The ledger does not add up: report this, with the answer of /api/v1/ledger";
+    [kind, text, title] = stateOf(flow);
   } else if (state.kind === "lost") {
     [kind, text] = ["warm", `reconnecting since ${clock(state.since_ms)}`];
     title = state.why;
@@ -215,6 +212,22 @@ function Connection({ state, flow }: { state: StreamState; flow: Flow | null }) 
       {text}
     </p>
   );
+}
+
+/** Colour, words and explanation of what runs: the worst of it. */
+function stateOf(flow: Flow): [string, string, string] {
+  if (!flow.balanced) {
+    const words = "The ledger does not add up: report this, with the answer of /api/v1/ledger";
+    return ["bad", "not balanced", words];
+  }
+  const { alarms } = flow;
+  const worst = alarms.find(isCritical) ?? alarms[0];
+  if (worst) {
+    const text = alarms.length === 1 ? "live · 1 alarm" : `live · ${alarms.length} alarms`;
+    return [isCritical(worst) ? "bad" : "warm", text, worst.what];
+  }
+  const words = "received = delivered + quarantined + filtered + pending + dropped, at this moment";
+  return ["good", "live · balanced", words];
 }
 
 const THEME_ICONS: Record<string, IconName> = { system: "system", light: "sun", dark: "moon" };

@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::api::problem;
 use crate::assets::{self, Asset};
 use crate::auth::{self, AccessControl, AuthRejection, LOGIN_PATH, SESSION_PATH};
+use crate::docs;
 use crate::guard;
 
 /// Headers of every answer, for a browser: keep nothing (unless it says otherwise itself), guess no
@@ -60,6 +61,7 @@ pub(crate) fn router(
         loopback,
     };
     api.merge(assets::router(assets))
+        .merge(docs::router())
         .merge(auth::router(Arc::clone(&access)))
         .layer(Extension(access))
         .layer(middleware::from_fn_with_state(front, watchman))
@@ -101,12 +103,13 @@ impl MiddlewareState {
         auth::held(next.run(request).await, Arc::clone(&self.access), pass)
     }
 
-    /// True if it is the dashboard or one of its files.
+    /// True if it is the dashboard, one of its files or a page of the documentation.
     fn is_page(&self, path: &str) -> bool {
-        path == "/" || self.assets.iter().any(|asset| asset.path == path)
+        let mut assets = self.assets.iter();
+        path == "/" || assets.any(|asset| asset.path == path) || docs::is_page(path)
     }
 
-    /// Answers a stranger: the page, the login, that the process lives, and in one word whether all
+    /// Answers a stranger: the page, the documentation, the login, that the process lives, and in one word whether all
     /// is well.
     async fn outside(&self, refused: AuthRejection, request: Request, next: Next) -> Response {
         let path = request.uri().path();

@@ -27,6 +27,7 @@
 mod api;
 mod assets;
 mod auth;
+mod docs;
 mod flow;
 mod front;
 mod guard;

@@ -21,6 +21,7 @@ mod doors;
 mod files;
 mod files_content;
 mod files_tools;
+mod first_screen;
 mod flow;
 mod framing;
 mod groups;

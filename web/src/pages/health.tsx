@@ -56,10 +56,15 @@ function alarmWords(alarms: Alarm[]): string {
 /** The severities that shout; every other word is a warning. */
 const LOUD = /^(critical|crit|error|err|alert|emerg|page)$/i;
 
+/** True for an alarm by which events are lost or stand still. */
+export function isCritical(alarm: Alarm): boolean {
+  return LOUD.test(alarm.severity);
+}
+
 function AlarmCard({ alarm, at_ms }: { alarm: Alarm; at_ms: number }) {
   const link = safeLink(alarm.link);
   return (
-    <li class={LOUD.test(alarm.severity) ? "alarm bad" : "alarm warm"}>
+    <li class={isCritical(alarm) ? "alarm bad" : "alarm warm"}>
       <p class="alarm-what">
         <span class="tag">{alarm.severity}</span> <EventText text={alarm.what} />
       </p>
@@ -90,10 +95,10 @@ function AlarmCard({ alarm, at_ms }: { alarm: Alarm; at_ms: number }) {
   );
 }
 
-/** A link to this page or to the web. Anything else, such as `javascript:` or the path of a guide
- * that the server does not serve, is none. */
+/** A link to this page, to a guide that this server has at `docs/…`, or to the web. Anything else,
+ * such as `javascript:`, is none. */
 export function safeLink(link: string | null | undefined): string | null {
-  return link && /^(#|https?:\/\/)/.test(link) ? link : null;
+  return link && /^(#|docs\/|https?:\/\/)/.test(link) ? link : null;
 }
 
 /** Whether each edge makes progress, from the same snapshot as the alarms. */

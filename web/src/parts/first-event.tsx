@@ -1,20 +1,37 @@
-// Shown wherever there is nothing yet: how to send a first event.
+// Shown wherever there is nothing yet: how to send a first event to this very server.
 
+import type { Doors } from "../lib/contract";
+import { firstEvent } from "../lib/first";
+import { usePoll } from "../lib/poll";
 import { CopyButton } from "./copy-button";
 
+/** Listeners change with a reload alone. */
+const EVERY_MS = 30_000;
+
 export function FirstEvent() {
-  const host = location.hostname || "127.0.0.1";
-  const command = `logger --server ${host.replace(/^\[|\]$/g, "")} --port 5514 --tcp "hello, inrush"`;
+  const { value } = usePoll<Doors>("api/v1/doors", () => EVERY_MS);
+  if (value === null) {
+    return null;
+  }
+  const { command, listens, local } = firstEvent(value.doors, location.hostname);
   return (
     <div class="first">
-      <p>Send a first event from any machine with util-linux:</p>
-      <p class="command">
-        <code>{command}</code>
-        <CopyButton text={command} label="Copy" />
-      </p>
+      {command !== null && (
+        <>
+          <p>
+            Send a first event{local ? " from this machine" : " from any machine with util-linux"}:
+          </p>
+          <p class="command">
+            <code>{command}</code>
+            <CopyButton text={command} label="Copy" />
+          </p>
+        </>
+      )}
       <p class="faint">
-        5514 is the default port of syslog, for UDP and TCP. Point rsyslog, syslog-ng, Fluent Bit or
-        a firewall at the same address.
+        {listens.length === 0
+          ? "This server listens on no address; its sources read files or ask for events."
+          : `This server listens on ${listens.join(", ")}. Point rsyslog, syslog-ng, Fluent Bit or a
+        firewall at it; most devices send to port 514 unless told otherwise.`}
       </p>
     </div>
   );
