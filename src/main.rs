@@ -46,14 +46,17 @@ fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(broken_pipe) {
         return ExitCode::SUCCESS;
     }
-    if let Some(problems) = error.downcast_ref::<FileProblems>() {
-        eprintln!("{problems}");
-        return ExitCode::from(EXIT_USAGE);
+    match error.downcast_ref::<FileProblems>() {
+        Some(problems) => eprintln!("{problems}"),
+        None => eprintln!("inrush: {error:#}"),
     }
-    eprintln!("inrush: {error:#}");
-    if error.is::<UsageError>() {
-        ExitCode::from(EXIT_USAGE)
-    } else {
-        ExitCode::FAILURE
+    exit_code(error)
+}
+
+/// Wrong usage or configuration, or a failure.
+fn exit_code(error: &anyhow::Error) -> ExitCode {
+    match error.is::<UsageError>() || error.is::<FileProblems>() {
+        true => ExitCode::from(EXIT_USAGE),
+        false => ExitCode::FAILURE,
     }
 }

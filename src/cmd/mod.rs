@@ -138,6 +138,8 @@ pub(crate) struct RunArgs {
     /// The folder of SC4S's context files; with --sc4s-env
     #[arg(long, value_name = "DIR", requires = "sc4s_env")]
     pub(crate) context: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) log: log::LogArgs,
 }
 
 /// Arguments of `check`.

@@ -16,14 +16,9 @@ use inrush_transport::activation::InheritedSockets;
 use inrush_transport::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tracing::Level;
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 use super::configuration::ConfigOrigin;
-use super::log::{self, say};
+use super::log::{self, LogShape};
 use super::searcher::AdminSearcher;
 use super::{RunArgs, bounds};
 
@@ -31,17 +26,19 @@ use super::{RunArgs, bounds};
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     // First of all, before anything else opens files under their numbers.
     let inherited = InheritedSockets::from_environment();
-    log::start();
-    let lines = tracing_subscriber::fmt()
-        .with_writer(log::writer)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .with_target(false)
-        .finish();
-    // Each hostile connection of HTTP/2 would have a line of it; here they are counted.
-    let quiet = Targets::new()
-        .with_default(Level::INFO)
-        .with_target("h2", LevelFilter::OFF);
-    lines.with(quiet).init();
+    let format = log::start(&args.log)?;
+    match serve(args, inherited) {
+        Err(error) if format == LogShape::Json => {
+            let code = crate::exit_code(&error);
+            log::problem(&error);
+            log::flush();
+            Ok(code)
+        }
+        ended => ended,
+    }
+}
+
+fn serve(args: &RunArgs, inherited: InheritedSockets) -> anyhow::Result<ExitCode> {
     // Before the pipeline's threads start, so that they leave the signals to this one.
     let mut signals = Signals::new([SIGHUP, SIGTERM, SIGINT]).context("cannot take signals")?;
     bounds::spare_memory();
@@ -76,11 +73,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         "http"
     };
     let address = admin.local_addr();
-    say!("inrush: admin on {scheme}://{address}");
-    opening::tell_where(&format!(
-        "{scheme}://{}",
-        inrush_client::reachable(address)
-    ));
+    tracing::info!("admin on {scheme}://{address}");
+    opening::tell_where(&format!("{scheme}://{}", inrush_client::reachable(address)));
     if admin_options.tls.is_none() && !admin_options.listen.is_loopback() {
         tracing::warn!(
             "admin: passwords, tokens and events cross the network in clear text; set admin.tls, \
@@ -88,12 +82,12 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         );
     }
     if let Some(address) = admin.health_addr() {
-        say!("inrush: health on http://{address}");
+        tracing::info!("health on http://{address}");
     }
     for (source, address) in pipeline.listeners() {
-        say!("inrush: listening on {address} source={source}");
+        tracing::info!("listening on {address} source={source}");
     }
-    say!("inrush: ready");
+    tracing::info!("ready");
     process::notify("READY=1");
     obey(&mut signals, &pipeline, &admin);
     process::notify("STOPPING=1");
@@ -139,7 +133,7 @@ fn read(args: &RunArgs) -> anyhow::Result<Config> {
     static SAID: Once = Once::new();
     let mut config = read_as_written(args)?;
     let plan = config.fit_memory(config::memory_limit());
-    SAID.call_once(|| say!("inrush: {}", plan.line));
+    SAID.call_once(|| tracing::info!("{}", plan.line));
     if let Some(warning) = plan.warning {
         tracing::warn!("{warning}");
     }
@@ -172,11 +166,11 @@ fn obey(signals: &mut Signals, pipeline: &Pipeline, admin: &AdminServer) {
             return;
         }
         match admin.follow(pipeline.reload()) {
-            Ok(report) if report.changed.is_empty() => say!("inrush: reload: no change"),
-            Ok(report) => say!("inrush: reload: {}", report.changed.join(", ")),
+            Ok(report) if report.changed.is_empty() => tracing::info!("reload: no change"),
+            Ok(report) => tracing::info!("reload: {}", report.changed.join(", ")),
             Err(problems) => {
-                say!("inrush: reload failed, what is named here goes on as it was:");
-                problems.iter().for_each(|problem| say!("  {problem}"));
+                let problems = problems.join("; ");
+                tracing::warn!("reload failed, what is named here goes on as it was: {problems}");
             }
         }
     }
@@ -184,7 +178,7 @@ fn obey(signals: &mut Signals, pipeline: &Pipeline, admin: &AdminServer) {
 
 /// Stops in good order; a second signal ends the wait.
 fn finish(signals: &mut Signals, pipeline: Pipeline, admin: &dyn Admin) {
-    say!("inrush: stopping: taking in what was received and delivering it");
+    tracing::info!("stopping: taking in what was received and delivering it");
     let handle = signals.handle();
     let stopping = Mutex::new(Some(pipeline));
     let stop = || {
@@ -208,13 +202,13 @@ fn finish(signals: &mut Signals, pipeline: Pipeline, admin: &dyn Admin) {
         }
         // Ends when the handle is closed, or at a signal.
         if signals.forever().any(|signal| signal != SIGHUP) {
-            say!("inrush: second signal: stopping at once");
-            say!("{}", summary(&admin.ledger()));
+            tracing::info!("second signal: stopping at once");
+            tracing::info!("{}", summary(&admin.ledger()));
             log::flush();
             std::process::exit(1);
         }
     });
-    say!("{}", summary(&admin.ledger()));
+    tracing::info!("{}", summary(&admin.ledger()));
 }
 
 /// The last line: what came in and what became of it.
@@ -247,5 +241,5 @@ fn summary(ledger: &LedgerSnapshot) -> String {
     } else {
         "NOT BALANCED"
     };
-    format!("inrush: stopped, ledger {balanced}: {}", parts.join("; "))
+    format!("stopped, ledger {balanced}: {}", parts.join("; "))
 }

@@ -117,14 +117,19 @@ impl Inrush {
         inrush
     }
 
-    /// The first line of stderr that begins with `start`, waiting for it.
+    /// The first line of stderr that has `start` behind time and level, from there on, waiting for
+    /// it.
     pub fn line(&self, start: &str) -> String {
         let (log, changed) = &*self.log;
         let end = Instant::now() + DEADLINE;
         let mut log = log.lock().unwrap();
         loop {
-            if let Some(line) = log.lines.iter().find(|line| line.starts_with(start)) {
-                return line.clone();
+            let mut found = log
+                .lines
+                .iter()
+                .filter_map(|line| Some(&line[line.find(start)?..]));
+            if let Some(line) = found.next() {
+                return line.to_owned();
             }
             let left = end.saturating_duration_since(Instant::now());
             let text = log.lines.join("\n");
@@ -151,8 +156,8 @@ impl Inrush {
     pub fn nth_address(&self, protocol: &str, n: usize) -> SocketAddr {
         let start = format!("inrush: listening on {protocol}://");
         let stderr = self.stderr();
-        let mut own = stderr.lines().filter_map(|line| line.strip_prefix(&start));
-        let rest = own
+        let mut own = stderr.lines().filter_map(|line| line.split_once(&start));
+        let (_, rest) = own
             .nth(n)
             .unwrap_or_else(|| panic!("no {protocol} listener:\n{stderr}"));
         rest.split(' ').next().unwrap().parse().unwrap()

@@ -315,7 +315,7 @@ fn one(lab: &BenchHarness, plan: &DiskCase, lines: &Path) -> Result<DiskOutcome>
     let counted = inrush.number(COUNT)?;
     let (all, free) = disk.bytes()?;
     let said = inrush.stop().context("an orderly stop")?;
-    let stopped = said.iter().rfind(|line| line.starts_with(STOPPED));
+    let stopped = said.iter().rfind(|line| line.contains(STOPPED));
     let stopped = stopped.with_context(|| format!("no last line: {said:?}"))?;
     let warned = said.iter().any(|line| line.contains("room on the disk"));
     let mut inrush = start().context("another start")?;

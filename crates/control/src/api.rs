@@ -48,6 +48,7 @@ pub(crate) fn router(admin: Arc<dyn Admin>, hub: SnapshotHub) -> Router {
         .route("/senders", get(senders));
     Router::new()
         .route("/livez", get(alive))
+        .route("/readyz", get(ready))
         .route("/healthz", get(health))
         .route("/metrics", get(scrape))
         .route("/api/v1/reload", post(reload))
@@ -90,6 +91,16 @@ async fn wrong_method(method: Method, uri: Uri) -> Response {
 /// Liveness probe: the process lives if it answers, whatever its destinations do.
 async fn alive() -> Response {
     Json(json!({ "alive": true })).into_response()
+}
+
+/// Readiness probe: the process accepts events; it does not while it stops.
+async fn ready(Extension(followers): Extension<Arc<ReloadFollowers>>) -> Response {
+    let ready = followers.health.is_ready();
+    let status = match ready {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    (status, Json(json!({ "ready": ready }))).into_response()
 }
 
 async fn health(State(door): State<ApiState>) -> Response {

@@ -39,6 +39,9 @@ const HEALTH_PATH: &str = "/healthz";
 /// Path of the liveness probe, which whoever restarts the process may ask without a token.
 const ALIVE_PATH: &str = "/livez";
 
+/// Path of the readiness probe, which a load balancer may ask without a token.
+const READY_PATH: &str = "/readyz";
+
 #[derive(Clone)]
 struct MiddlewareState {
     access: Arc<AccessControl>,
@@ -117,7 +120,7 @@ impl MiddlewareState {
             return in_one_word(next.run(request).await);
         }
         let login = path == SESSION_PATH || path == LOGIN_PATH;
-        if login || path == ALIVE_PATH || self.is_page(path) {
+        if login || path == ALIVE_PATH || path == READY_PATH || self.is_page(path) {
             return next.run(request).await;
         }
         self.access.note(refused);

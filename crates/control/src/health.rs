@@ -102,6 +102,11 @@ impl HealthDoor {
         Ok(())
     }
 
+    /// True if the process accepts events, as `/readyz` says.
+    pub(crate) fn is_ready(&self) -> bool {
+        is_ready(self.desk.verdict(Instant::now()))
+    }
+
     /// Says no from now on, but for `/livez`.
     pub(crate) fn stopping(&self) {
         self.desk.stopping.store(true, Relaxed);
@@ -194,11 +199,16 @@ impl VerdictDesk {
 fn router(desk: Arc<VerdictDesk>) -> Router {
     Router::new()
         .route("/livez", get(|| async { answer(true) }))
-        .route("/readyz", ask(|verdict| verdict.accepts && verdict.within))
+        .route("/readyz", ask(is_ready))
         .route("/healthz", ask(|verdict| verdict.progress))
         .route("/health", ask(|verdict| verdict.progress && verdict.within))
         .fallback(|| async { StatusCode::NOT_FOUND })
         .with_state(desk)
+}
+
+/// True if all sources and the queue accept events, within the bounds.
+fn is_ready(verdict: HealthVerdict) -> bool {
+    verdict.accepts && verdict.within
 }
 
 fn ask(is_well: fn(HealthVerdict) -> bool) -> axum::routing::MethodRouter<Arc<VerdictDesk>> {

@@ -30,6 +30,13 @@ impl Histogram {
         self.add_sum(ns as f64);
     }
 
+    /// Counts one time, in nanoseconds, for so many events.
+    pub fn observe_many(&self, ns: i64, events: u64) {
+        let ns = ns.max(0);
+        self.counts[bucket_of(ns)].fetch_add(events, Relaxed);
+        self.add_sum(ns as f64 * events as f64);
+    }
+
     /// Counts all times of a tally.
     pub fn add(&self, tally: &TimeTally) {
         for (counter, n) in self.counts.iter().zip(tally.counts) {

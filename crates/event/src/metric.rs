@@ -1,6 +1,6 @@
 //! The metric catalogue: every name that `/metrics` can show, once, with its kind and meaning.
 //!
-//! Grammar: `inrush_<room>_<what>[_<unit>][_total]`; counters end in `_total`, histograms in
+//! Grammar: `inrush_<room>_<what>[_<unit>][_total]`, beside the `process_*` of all programs; counters end in `_total`, histograms in
 //! `_seconds`; units are base units (seconds, bytes), labels are closed sets or names from the
 //! configuration.
 
@@ -117,7 +117,7 @@ metrics! {
     StoreFileBytes Gauge "inrush_store_file_bytes" "Bytes of those files.";
     StoreEvents Gauge "inrush_store_events" "Events in those files.";
     StoreTailEvents Gauge "inrush_store_tail_events" "Events that are searchable from memory only, by destination.";
-    StoreLag Gauge "inrush_store_searchable_lag_seconds" "Time from the first read of a batch until it could be searched, by destination and quantile, since the start.";
+    StoreLag Histogram "inrush_store_searchable_lag_seconds" "Time from the first read of a batch until its events could be searched, by destination.";
     StoreWritten Counter "inrush_store_written_events_total" "Events written to files, by destination.";
     StoreWrittenText Counter "inrush_store_written_text_bytes_total" "Bytes of their raw text.";
     StoreWrittenBytes Counter "inrush_store_written_file_bytes_total" "Bytes of files written, those of compaction included, by destination.";
@@ -157,6 +157,14 @@ metrics! {
     CpuThrottledPeriods Counter "inrush_process_cpu_throttled_periods_total" "Periods of them in which the quota was used up, so that all threads stood still.";
     CpuThrottled Counter "inrush_process_cpu_throttled_seconds_total" "Time for which the threads of that group stood still.";
     ProcessStart Gauge "inrush_process_start_time_seconds" "When the process started, in seconds since 1970.";
+    BuildInfo Gauge "inrush_build_info" "1, with the version as a label.";
+    StandardStart Gauge "process_start_time_seconds" "When the process started, in seconds since 1970.";
+    StandardCpu Counter "process_cpu_seconds_total" "CPU time of the process, in its own code and in the kernel.";
+    StandardResident Gauge "process_resident_memory_bytes" "Memory of the process that is in RAM.";
+    StandardVirtual Gauge "process_virtual_memory_bytes" "Address space of the process.";
+    StandardThreads Gauge "process_threads" "Threads of the process.";
+    StandardOpenFiles Gauge "process_open_fds" "Descriptors that the process has open.";
+    StandardOpenFilesMax Gauge "process_max_fds" "Descriptors that the process may have open.";
 }
 
 #[cfg(test)]
@@ -167,7 +175,9 @@ mod tests {
     fn names_follow_the_grammar() {
         for metric in Metric::ALL {
             let name = metric.name();
-            assert!(name.starts_with("inrush_"), "{name}");
+            // Names that clients of Prometheus have in common begin with `process_`.
+            let standard = name.starts_with("process_");
+            assert!(standard || name.starts_with("inrush_"), "{name}");
             let counter = metric.kind() == MetricKind::Counter;
             assert_eq!(name.ends_with("_total"), counter, "{name}");
             let histogram = metric.kind() == MetricKind::Histogram;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::Cause;
 use crate::files::HostFiles;
 use crate::growth::{CounterKey, CounterKind, Growth};
-use crate::text::{number, resident_bytes, schedstat, snmp, snmp6, softnet, stat};
+use crate::text::{named, number, resident_bytes, schedstat, snmp, softnet, stat};
 
 /// Threads of our own process that are looked at; we have some 20.
 pub const THREADS_MAX: usize = 512;
@@ -162,7 +162,7 @@ impl Host {
         let v6 = self.text("proc/net/snmp6").unwrap_or_default();
         let mut sum = |column: &str, what: CounterKind, what6: CounterKind| {
             let v4 = snmp(&v4, "Udp", column).map(|value| self.grown(what, "", value));
-            let v6 = snmp6(&v6, &format!("Udp6{column}"));
+            let v6 = named(&v6, &format!("Udp6{column}"));
             let v6 = v6.map(|value| self.grown(what6, "", value));
             match (v4, v6) {
                 (None, None) => None,

@@ -36,6 +36,7 @@ mod growth;
 mod host;
 mod idle;
 pub mod memory;
+mod own_process;
 pub mod rate;
 pub mod sizing;
 #[cfg(test)]
@@ -48,6 +49,7 @@ pub use cause::{Cause, HostLossPlace};
 pub use files::{FILE_BYTES_MAX, INTERFACES_MAX};
 pub use host::{Host, HostLoss, HostReading, THREADS_MAX, ThreadCpu};
 pub use idle::IdleMeter;
+pub use own_process::OwnProcess;
 
 pub use threads::{ThreadTime, threads, usable_cpus};
 pub use throttling::CpuThrottling;

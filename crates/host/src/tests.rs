@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use crate::text::{SoftnetCpu, number, resident_bytes, schedstat, snmp, snmp6, softnet, stat};
+use crate::text::{SoftnetCpu, named, number, resident_bytes, schedstat, snmp, softnet, stat};
 use crate::{Cause, Host, HostReading};
 
 const SNMP: &str = "\
@@ -50,9 +50,9 @@ fn columns_of_snmp_are_found_by_name() {
 #[test]
 fn snmp6_has_a_name_and_a_value_a_line() {
     let text = "Udp6InDatagrams                 \t46\nUdp6RcvbufErrors \t3\nUdp6NoPorts\n";
-    assert_eq!(snmp6(text, "Udp6RcvbufErrors"), Some(3));
-    assert_eq!(snmp6(text, "Udp6NoPorts"), None);
-    assert_eq!(snmp6(text, "Udp6"), None);
+    assert_eq!(named(text, "Udp6RcvbufErrors"), Some(3));
+    assert_eq!(named(text, "Udp6NoPorts"), None);
+    assert_eq!(named(text, "Udp6"), None);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn the_times_of_a_thread_are_found_behind_any_name() {
 proptest! {
     #[test]
     fn no_text_makes_a_parser_panic(text in ".{0,200}|([A-Za-z0-9:() -]{0,40}\n){0,8}") {
-        let _ = (snmp(&text, "Udp", "a"), snmp6(&text, "a"), softnet(&text), stat(&text));
+        let _ = (snmp(&text, "Udp", "a"), named(&text, "a"), softnet(&text), stat(&text));
         let _ = (schedstat(&text), resident_bytes(&text), number(&text));
     }
 }

@@ -55,8 +55,8 @@ pub(crate) fn snmp(text: &str, table: &str, column: &str) -> Option<u64> {
     }
 }
 
-/// One value of `/proc/net/snmp6`: a name and a value a line.
-pub(crate) fn snmp6(text: &str, name: &str) -> Option<u64> {
+/// One value of `/proc/net/snmp6` or `/proc/PID/status`: a name and a value a line.
+pub(crate) fn named(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
         (words.next()? == name).then(|| words.next()?.parse().ok())?

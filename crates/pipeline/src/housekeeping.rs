@@ -19,6 +19,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// The loss line comes at most this often, and only when something was lost since the last one.
 const LOSS_LINE: Duration = Duration::from_secs(10);
 
+/// A loss that goes on is said after twice the time each time, up to this.
+const LOSS_LINE_MAX: Duration = Duration::from_secs(3600);
+
 /// Names of senders and guesses of zones are written down this often, if there are new ones.
 const KEEP: Duration = Duration::from_secs(60);
 
@@ -109,16 +112,52 @@ fn give_back(trimmed_at: &mut Instant) {
     }
 }
 
-/// Totals of losses as the log last had them, and the time of that line.
+/// Losses as the log last had them, and the time of that line.
 #[derive(Default)]
 struct LoggedLosses {
-    said: HashMap<String, u64>,
+    said: HashMap<String, LoggedLoss>,
     said_at: Option<Instant>,
 }
 
+/// A loss as the log last had it.
+struct LoggedLoss {
+    total: u64,
+    at: Option<Instant>,
+    /// Time until it may be in a line again: what goes on for hours is not said every ten seconds.
+    wait: Duration,
+}
+
+impl Default for LoggedLoss {
+    fn default() -> Self {
+        Self {
+            total: 0,
+            at: None,
+            wait: LOSS_LINE,
+        }
+    }
+}
+
+impl LoggedLoss {
+    /// What was lost since it was last in a line, if that is anything and long enough ago.
+    fn news(&mut self, total: u64, now: Instant) -> Option<u64> {
+        let more = total.checked_sub(self.total).filter(|more| *more > 0)?;
+        let ago = self.at.map(|at| now.saturating_duration_since(at));
+        if ago.is_some_and(|ago| ago < self.wait) {
+            return None;
+        }
+        let goes_on = ago.is_some_and(|ago| ago < 2 * self.wait);
+        self.wait = match goes_on {
+            true => (2 * self.wait).min(LOSS_LINE_MAX),
+            false => LOSS_LINE,
+        };
+        (self.total, self.at) = (total, Some(now));
+        Some(more)
+    }
+}
+
 impl LoggedLosses {
-    /// One line with what was lost since the last one; `None` if nothing was, or if that line is
-    /// too recent.
+    /// One line with what was lost since each loss was last said; `None` if there is no news, or if
+    /// the last line is too recent.
     fn line(&mut self, ledger: &LedgerSnapshot, now: Instant) -> Option<String> {
         if self
             .said_at
@@ -129,9 +168,8 @@ impl LoggedLosses {
         let mut parts = Vec::new();
         for (what, total) in lost(ledger) {
             let said = self.said.entry(what.clone()).or_default();
-            if total > *said {
-                parts.push(format!("{what} +{} (total {total})", total - *said));
-                *said = total;
+            if let Some(more) = said.news(total, now) {
+                parts.push(format!("{what} +{more} (total {total})"));
             }
         }
         if parts.is_empty() {
@@ -176,7 +214,7 @@ fn lost(ledger: &LedgerSnapshot) -> Vec<(String, u64)> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use inrush_event::Ledger;
+    use inrush_event::{Ledger, RejectReason};
 
     #[test]
     fn losses_are_said_once_and_not_too_often() {
@@ -204,5 +242,32 @@ mod tests {
         let line = losses.line(&ledger.snapshot(), start + LOSS_LINE).unwrap();
         assert!(line.contains("+2 (total 5)"), "{line}");
         assert_eq!(losses.line(&ledger.snapshot(), start + 3 * LOSS_LINE), None);
+    }
+
+    #[test]
+    fn a_loss_that_goes_on_is_said_less_and_less_and_a_new_one_at_once() {
+        let ledger = Ledger::new();
+        let source = ledger.source("syslog");
+        let mut losses = LoggedLosses::default();
+        let start = Instant::now();
+        let mut lines = Vec::new();
+        for second in 0..7200 {
+            source.kernel_dropped.add(1);
+            if second == 5000 {
+                source.rejected(RejectReason::ALL[0]).add(1);
+            }
+            let now = start + second * TICK;
+            lines.extend(
+                losses
+                    .line(&ledger.snapshot(), now)
+                    .map(|line| (second, line)),
+            );
+        }
+        let old = lines
+            .iter()
+            .filter(|(_, line)| line.contains("dropped by the kernel"));
+        assert_eq!(old.count(), 10, "{lines:?}");
+        let new = lines.iter().find(|(_, line)| line.contains("rejected"));
+        assert_eq!(new.map(|(second, _)| *second), Some(5000));
     }
 }

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use inrush_event::{LedgerSnapshot, Metric, MetricsPage};
-use inrush_host::CpuThrottling;
+use inrush_event::{
+    CutReason, DropReason, LedgerSnapshot, Metric, MetricsPage, RefuseReason, RejectReason,
+    Timestamp, UpstreamLoss,
+};
+use inrush_host::{CpuThrottling, OwnProcess};
 use inrush_pipeline::destination::RunningDestination;
 use inrush_pipeline::topology::RunningSource;
 use inrush_queue::Log;
@@ -39,13 +42,25 @@ pub(crate) fn store(page: &mut MetricsPage, name: &str, store: &Store) {
     ] {
         page.add(metric, vec![("destination", name)], value);
     }
-    for (quantile, lag) in done.lag() {
-        let labels = vec![("destination", name), ("quantile", quantile)];
-        page.add(Metric::StoreLag, labels, lag.as_secs_f64());
-    }
+    page.add_histogram(Metric::StoreLag, &[("destination", name)], &done.lag());
     for (reason, events) in inrush_sink::REASONS.iter().zip(&done.expired) {
         let labels = vec![("destination", name), ("reason", *reason)];
         page.add(Metric::StoreExpired, labels, events.get() as f64);
+    }
+}
+
+/// Adds a counter for each reason, those that never happened with 0: a series that begins with its
+/// first event hides that event from `rate()`.
+fn by_reason(
+    page: &mut MetricsPage,
+    metric: Metric,
+    own: (&'static str, &str),
+    reasons: impl Iterator<Item = &'static str>,
+    counts: &BTreeMap<String, u64>,
+) {
+    for reason in reasons {
+        let count = counts.get(reason).copied().unwrap_or(0);
+        page.add(metric, vec![own, ("reason", reason)], count as f64);
     }
 }
 
@@ -66,18 +81,19 @@ pub(crate) fn ledger(page: &mut MetricsPage, ledger: &LedgerSnapshot) {
             labels(),
             row.kernel_dropped as f64,
         );
-        for (reason, n) in &row.lost_upstream {
-            let labels = vec![("source", name.as_str()), ("reason", reason.as_str())];
-            page.add(Metric::SourceLostUpstream, labels, *n as f64);
-        }
-        for (reason, n) in &row.rejected {
-            let labels = vec![("source", name.as_str()), ("reason", reason.as_str())];
-            page.add(Metric::SourceRejected, labels, *n as f64);
-        }
-        for (reason, n) in &row.cut_bytes {
-            let labels = vec![("source", name.as_str()), ("reason", reason.as_str())];
-            page.add(Metric::SourceCutBytes, labels, *n as f64);
-        }
+        let upstream = UpstreamLoss::ALL.iter().map(|reason| reason.name());
+        let rejected = RejectReason::ALL.iter().map(|reason| reason.name());
+        let cut = CutReason::ALL.iter().map(|reason| reason.name());
+        let own = ("source", name.as_str());
+        by_reason(
+            page,
+            Metric::SourceLostUpstream,
+            own,
+            upstream,
+            &row.lost_upstream,
+        );
+        by_reason(page, Metric::SourceRejected, own, rejected, &row.rejected);
+        by_reason(page, Metric::SourceCutBytes, own, cut, &row.cut_bytes);
     }
     for (rule, n) in &ledger.filtered {
         page.add(Metric::Filtered, vec![("rule", rule.as_str())], *n as f64);
@@ -89,15 +105,17 @@ pub(crate) fn ledger(page: &mut MetricsPage, ledger: &LedgerSnapshot) {
         page.add(Metric::DestinationDelivered, labels(), row.delivered as f64);
         page.add(Metric::DestinationPending, labels(), row.pending as f64);
         page.add(Metric::DestinationOldestPending, labels(), oldest);
-        for (metric, reasons) in [
-            (Metric::DestinationQuarantined, &row.quarantined),
-            (Metric::DestinationDropped, &row.dropped),
-        ] {
-            for (reason, n) in reasons {
-                let labels = vec![("destination", name.as_str()), ("reason", reason.as_str())];
-                page.add(metric, labels, *n as f64);
-            }
-        }
+        let refused = RefuseReason::ALL.iter().map(|reason| reason.name());
+        let dropped = DropReason::ALL.iter().map(|reason| reason.name());
+        let own = ("destination", name.as_str());
+        by_reason(
+            page,
+            Metric::DestinationQuarantined,
+            own,
+            refused,
+            &row.quarantined,
+        );
+        by_reason(page, Metric::DestinationDropped, own, dropped, &row.dropped);
     }
     page.add(
         Metric::LedgerBalanced,
@@ -165,9 +183,10 @@ pub(crate) fn destination(page: &mut MetricsPage, destination: &RunningDestinati
         let labels = vec![("destination", name), ("index", index.as_str())];
         page.add(Metric::DestinationRerouted, labels, n as f64);
     }
-    for (reason, n) in error_counts(&destination.status) {
-        let labels = vec![("destination", name), ("reason", reason.as_str())];
-        page.add(Metric::DestinationErrors, labels, n as f64);
+    for reason in ErrorReason::ALL {
+        let labels = vec![("destination", name), ("reason", reason.name())];
+        let errors = destination.status.errors(*reason);
+        page.add(Metric::DestinationErrors, labels, errors as f64);
     }
 }
 
@@ -189,6 +208,24 @@ pub(crate) fn cpu(page: &mut MetricsPage) {
         (Metric::CpuPeriods, counts.periods as f64),
         (Metric::CpuThrottledPeriods, counts.throttled as f64),
         (Metric::CpuThrottled, counts.throttled_ns as f64 / 1e9),
+    ] {
+        page.add(metric, vec![], value);
+    }
+}
+
+/// Adds the build and what the process uses, under the names that clients of Prometheus share.
+pub(crate) fn process(page: &mut MetricsPage, started: Timestamp, open_files_max: u64) {
+    let version = vec![("version", env!("CARGO_PKG_VERSION"))];
+    page.add(Metric::BuildInfo, version, 1.0);
+    let own = OwnProcess::read(Path::new("/"));
+    for (metric, value) in [
+        (Metric::StandardStart, started.0 as f64 / 1e9),
+        (Metric::StandardCpu, own.cpu_s),
+        (Metric::StandardResident, own.resident_bytes as f64),
+        (Metric::StandardVirtual, own.virtual_bytes as f64),
+        (Metric::StandardThreads, own.threads as f64),
+        (Metric::StandardOpenFiles, own.open_files as f64),
+        (Metric::StandardOpenFilesMax, open_files_max as f64),
     ] {
         page.add(metric, vec![], value);
     }

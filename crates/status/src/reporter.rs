@@ -353,6 +353,8 @@ impl Admin for StatusReporter {
             vec![],
             self.topology.started.0 as f64 / 1e9,
         );
+        let started = self.topology.started;
+        metrics::process(&mut page, started, connections.limit());
         page.into_samples()
     }
 }

@@ -15,12 +15,10 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-
-use inrush_event::{ClockJudgement, Counter};
+use inrush_event::{ClockJudgement, Counter, Histogram, HistogramSnapshot};
 
 use crate::account::{COMPACT, EventAccount, INGEST};
 use crate::care::{DiskHeadroom, ReservedBytes, RetentionInputs};
@@ -71,7 +69,7 @@ pub struct StoreCounters {
     /// Deliveries that were skipped, since their events are in files already (events).
     pub repeated: Counter,
     /// Microseconds until events were searchable.
-    lag: Mutex<Histogram<u64>>,
+    lag: Histogram,
 }
 
 impl Default for StoreCounters {
@@ -84,32 +82,20 @@ impl Default for StoreCounters {
             compacted: Counter::default(),
             expired: Default::default(),
             repeated: Counter::default(),
-            lag: Mutex::new(Histogram::new_from(&SHAPE)),
+            lag: Histogram::default(),
         }
     }
 }
 
-/// One µs to an hour, to two digits; what is beyond counts as the most.
-static SHAPE: LazyLock<Histogram<u64>> = LazyLock::new(|| {
-    // These bounds are ones that it takes.
-    Histogram::new_with_bounds(1, 3_600_000_000, 2).unwrap_or_else(|_| unreachable!())
-});
-
 impl StoreCounters {
     pub(crate) fn searchable(&self, events: u64, lag: Duration) {
-        let micros = u64::try_from(lag.as_micros()).unwrap_or(u64::MAX);
-        let mut all = self.lag.lock().unwrap_or_else(PoisonError::into_inner);
-        all.saturating_record_n(micros.max(1), events);
+        let ns = i64::try_from(lag.as_nanos()).unwrap_or(i64::MAX);
+        self.lag.observe_many(ns, events);
     }
 
-    /// Quantiles, over all events, of the time from a batch's first read until its events could be
-    /// searched.
-    pub fn lag(&self) -> [(&'static str, Duration); 3] {
-        let all = self.lag.lock().unwrap_or_else(PoisonError::into_inner);
-        [("0.5", 0.5), ("0.99", 0.99), ("1", 1.0)].map(|(name, quantile)| {
-            let micros = all.value_at_quantile(quantile);
-            (name, Duration::from_micros(micros))
-        })
+    /// Times from a batch's first read until its events could be searched, by event.
+    pub fn lag(&self) -> HistogramSnapshot {
+        self.lag.snapshot()
     }
 }
 

@@ -192,9 +192,10 @@ impl StreamSource {
             Metric::SourceConnectionsAccepted,
             self.connections_accepted.get(),
         );
-        for (reason, n) in self.connection_errors() {
-            let labels = vec![("source", name), ("reason", reason.as_str())];
-            page.add(Metric::SourceConnectionErrors, labels, n as f64);
+        for reason in EndReason::ALL {
+            let labels = vec![("source", name), ("reason", reason.name())];
+            let ended = self.ends[*reason as usize].get();
+            page.add(Metric::SourceConnectionErrors, labels, ended as f64);
         }
         if let Some(tls) = &self.settings().tls {
             let not_after = tls.not_after() as f64;

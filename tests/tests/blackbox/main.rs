@@ -12,6 +12,7 @@ mod check_connect;
 mod clients;
 mod closes;
 mod config;
+mod conventions;
 mod dashboard;
 mod disk;
 mod doctor;

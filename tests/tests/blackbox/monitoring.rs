@@ -12,12 +12,7 @@ use crate::hec_server::{TOKEN, client, collector, forwarder};
 
 /// Metrics that `/metrics` has once there is something to count, on some hosts alone, or with a
 /// source of files.
-const LATER: [Metric; 11] = [
-    Metric::SourceRejected,
-    Metric::SourceConnectionErrors,
-    Metric::DestinationDropped,
-    Metric::DestinationQuarantined,
-    Metric::DestinationErrors,
+const LATER: [Metric; 6] = [
     Metric::TlsCertificateNotAfter,
     Metric::CpuPeriods,
     Metric::CpuThrottledPeriods,

@@ -28,7 +28,7 @@ use crate::sender::Wire;
 /// The most that an orderly stop may take.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
-/// Line by which the product says that it listens everywhere.
+/// Words by which the product says that it listens everywhere, behind time and level.
 pub const READY_LINE: &str = "inrush: ready";
 
 /// Words between the program and its configuration.
@@ -43,7 +43,7 @@ pub fn run_command(binary: &Path, config: &Path, dir: &Path) -> Command {
 
 /// True if a line says that the product listens everywhere.
 pub fn is_ready(line: &str) -> bool {
-    line.trim() == READY_LINE
+    line.trim().ends_with(READY_LINE)
 }
 
 /// A running `inrush`.
@@ -88,15 +88,13 @@ impl Inrush {
         let lines = process.lines_until(is_ready)?;
         let listening = |scheme: &str| {
             let prefix = format!("inrush: listening on {scheme}://");
-            let rest = lines.iter().find_map(|line| line.strip_prefix(&prefix))?;
+            let (_, rest) = lines.iter().find_map(|line| line.split_once(&prefix))?;
             Some(reachable(rest.split_whitespace().next()?))
         };
         let prefix = "inrush: admin on ";
-        let admin = lines.iter().find_map(|line| line.strip_prefix(prefix));
-        let admin = admin
-            .context("inrush does not say where its admin API is")?
-            .trim()
-            .to_owned();
+        let admin = lines.iter().find_map(|line| line.split_once(prefix));
+        let (_, admin) = admin.context("inrush does not say where its admin API is")?;
+        let admin = admin.trim().to_owned();
         let (tcp, udp, tls) = (listening("tcp"), listening("udp"), listening("tls"));
         let http = listening("http");
         Ok(Self {

@@ -4,7 +4,7 @@
 
 use crate::doctor::finding::{Finding, Layer, Severity, loss, size};
 use crate::doctor::scene::HostFacts;
-use crate::text::{snmp, snmp6};
+use crate::text::{named, snmp};
 
 /// Memory for fragments that wait for the others, in bytes: 32 MiB hold some 20,000 datagrams that
 /// are not whole, for 30 s. The kernel's default is 4 MiB.
@@ -33,7 +33,7 @@ pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     });
     // A kernel without IPv6 has no such file.
     let v6 = scene.text("proc/net/snmp6").and_then(|text| {
-        let value = |column| snmp6(&text, &format!("Ip6{column}"));
+        let value = |column| named(&text, &format!("Ip6{column}"));
         Some(Fragments {
             wanted: value("ReasmReqds")?,
             failed: value("ReasmFails")?,

@@ -3,7 +3,7 @@
 
 use crate::doctor::finding::{Finding, Layer, Severity, loss, total};
 use crate::doctor::scene::HostFacts;
-use crate::text::{snmp, snmp6};
+use crate::text::{named, snmp};
 
 pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     // It also counts packets of which a queueing discipline dropped a fragment, as often as that
@@ -18,7 +18,7 @@ pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     });
     // A kernel without IPv6 has no such file. A router never cuts packets there.
     let v6 = scene.text("proc/net/snmp6").and_then(|text| {
-        let value = |column| snmp6(&text, &format!("Ip6{column}"));
+        let value = |column| named(&text, &format!("Ip6{column}"));
         let passed = value("OutRequests")?.saturating_add(value("OutForwDatagrams")?);
         Some(finding(scene, "ipv6", value("InTooBigErrors")?, passed))
     });

@@ -4,7 +4,7 @@
 use super::udp_sockets::{of_port, table};
 use crate::doctor::finding::{Finding, Layer, Severity, loss, total};
 use crate::doctor::scene::HostFacts;
-use crate::text::{snmp, snmp6};
+use crate::text::{named, snmp};
 
 pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let Some(v4) = scene.need("proc/net/snmp") else {
@@ -12,7 +12,7 @@ pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     };
     let v6 = scene.text("proc/net/snmp6").unwrap_or_default();
     let sum = |column: &str| {
-        let v6 = snmp6(&v6, &format!("Udp6{column}")).unwrap_or(0);
+        let v6 = named(&v6, &format!("Udp6{column}")).unwrap_or(0);
         Some(snmp(&v4, "Udp", column)?.saturating_add(v6))
     };
     let Some(received) = sum("InDatagrams") else {
