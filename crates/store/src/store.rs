@@ -52,7 +52,7 @@ pub(crate) fn is_short(options: &WriteOptions) -> bool {
 }
 
 /// Counters of a store since the process started.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub struct StoreCounters {
     /// Events written to files, by ingestion.
     pub events: Counter,
@@ -70,21 +70,6 @@ pub struct StoreCounters {
     pub repeated: Counter,
     /// Microseconds until events were searchable.
     lag: Histogram,
-}
-
-impl Default for StoreCounters {
-    fn default() -> Self {
-        Self {
-            events: Counter::default(),
-            text_bytes: Counter::default(),
-            file_bytes: Counter::default(),
-            files: Counter::default(),
-            compacted: Counter::default(),
-            expired: Default::default(),
-            repeated: Counter::default(),
-            lag: Histogram::default(),
-        }
-    }
 }
 
 impl StoreCounters {

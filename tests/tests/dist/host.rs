@@ -60,13 +60,7 @@ fn the_compose_file_runs_the_image_of_the_manifests_on_a_volume_of_its_own() {
         .unwrap()
         .split_once(':')
         .unwrap();
-    assert!(
-        !compose["volumes"]
-            .as_object()
-            .unwrap()
-            .get(volume)
-            .is_none()
-    );
+    assert!(compose["volumes"].as_object().unwrap().contains_key(volume));
     assert_eq!(
         Some(place),
         document(&read("inrush.yaml"))["data_dir"].as_str()
