@@ -112,8 +112,8 @@ impl MiddlewareState {
         path == "/" || assets.any(|asset| asset.path == path) || docs::is_page(path)
     }
 
-    /// Answers a stranger: the page, the documentation, the login, that the process lives, and in one word whether all
-    /// is well.
+    /// Answers a stranger: the page, the documentation, the login, that the process lives, and in
+    /// one word whether all is well.
     async fn outside(&self, refused: AuthRejection, request: Request, next: Next) -> Response {
         let path = request.uri().path();
         if path == HEALTH_PATH {
