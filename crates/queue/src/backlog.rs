@@ -59,6 +59,12 @@ impl LogState {
         }
     }
 
+    /// True if nothing can be written for want of room.
+    fn is_stalled_full(&self) -> bool {
+        let stall = self.disk.as_ref().and_then(|disk| disk.stall.as_ref());
+        stall.is_some_and(|stall| stall.full)
+    }
+
     /// Bytes that all destinations together may keep.
     pub(crate) fn room_bytes(&self) -> u64 {
         match &self.disk {

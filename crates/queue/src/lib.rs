@@ -17,9 +17,10 @@
 //!
 //! # Limits
 //! The memory budget counts what batches pin ([`QueuedBatch::memory_bytes`](inrush_event::Batch)),
-//! not what they hold. One batch is always taken, however large. Where nothing is begun to be
-//! written for 40 ms, because the disk is slower than what comes in or full, nothing more is
-//! accepted.
+//! not what they hold. One batch is always taken, however large. A source that can wait
+//! ([`Log::patient_room`]) fills three eighths of it, unless a destination is slow. Where nothing
+//! is begun to be written for 40 ms, because the disk is slower than what comes in or full, nothing
+//! more is accepted.
 //!
 //! # After a crash
 //! What was written is there again, and each destination goes on where it was; what was in flight
@@ -92,6 +93,7 @@ pub use quarantine::{
 pub use reader::BadRange;
 pub use repair::{Repair, RepairKind, repair};
 pub use replay::ReplayError;
+pub use room::PatientRoom;
 pub use rounds::{CommitRound, FinishedRound, WrittenRound};
 #[cfg(feature = "simulation")]
 pub use steps::{Reclaiming, SyncingRound, TryAppend};

@@ -200,10 +200,9 @@ impl LogState {
         first.is_some_and(|first| now.saturating_duration_since(first.came) > max)
     }
 
-    /// True if nothing can be written for want of room.
-    pub(crate) fn is_stalled_full(&self) -> bool {
-        let stall = self.disk.as_ref().and_then(|disk| disk.stall.as_ref());
-        stall.is_some_and(|stall| stall.full)
+    /// Time at which the oldest batch in memory was accepted.
+    pub(crate) fn oldest_came(&self) -> Option<Instant> {
+        self.entries.front().map(|entry| entry.came)
     }
 
     /// The events of the batch at this place in memory, and the bytes that it pins.

@@ -33,6 +33,7 @@ use inrush_ingest::batch_writer::BatchWriter;
 use inrush_ingest::batch_writer::stream::{StreamBuffer, StreamDecoder};
 use inrush_ingest::now::Now;
 use inrush_transport::files::identity::{FileHead, FileIdentity, HEAD_BYTES_MAX, InodeKey};
+use inrush_queue::PatientRoom;
 use inrush_transport::files::packed_file::{PackedEnd, PackedFile, PackedRead};
 use inrush_transport::files::tail_file::TailFile;
 
@@ -209,8 +210,8 @@ fn zeros_at_end(text: &[u8]) -> usize {
 pub(super) struct TurnBounds {
     /// Time that a file is held open whose name is gone, at most.
     pub(super) hold: Duration,
-    /// True if the queue has room: else nothing is read.
-    pub(super) room: bool,
+    /// Room of the queue: without, nothing is read.
+    pub(super) room: PatientRoom,
 }
 
 /// News of a turn, for the finder.
@@ -376,11 +377,11 @@ impl TailedLog {
             .map(|gone| now.instant.saturating_duration_since(gone));
         // One read comes before that: else a file that is opened so late would never be read.
         let is_over = held.is_some_and(|held| held >= bounds.hold);
-        if is_over && (self.had_turn || !bounds.room) {
+        if is_over && (self.had_turn || bounds.room == PatientRoom::Full) {
             self.note_unread(counts)?;
             return Ok(self.leave(writer, counts, now));
         }
-        if !bounds.room {
+        if bounds.room != PatientRoom::Free {
             return Ok(LogTurn::Waits);
         }
         self.had_turn = true;

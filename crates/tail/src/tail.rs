@@ -3,8 +3,8 @@
 //! # What it guarantees
 //! * Logs that have something are read in turn, so many bytes each: a loud one delays no other by
 //!   more than one turn of each.
-//! * Nothing is read while the queue has no room: the files keep it. Files without a name are
-//!   closed in time all the same.
+//! * Nothing is read while the queue has no room, or what destinations are about to take fills a
+//!   part of it: the files keep it. Files without a name are closed in time all the same.
 //! * The position of a log goes into the batch that has its events.
 //!
 //! # From a new file to its first event
@@ -43,7 +43,7 @@ use inrush_ingest::coalescing::{CoalescingMeter, tick_after};
 use inrush_ingest::now::Now;
 use inrush_ingest::pool::WorkerWaker;
 use inrush_ingest::saturation::SaturationMonitor;
-use inrush_queue::Log;
+use inrush_queue::{Log, PatientRoom};
 use inrush_transport::files::identity::{FileIdentity, InodeKey};
 use inrush_transport::files::tail_file::TailFile;
 use slab::Slab;
@@ -204,8 +204,8 @@ pub(super) struct LogReader {
     wake_finder: Box<dyn Fn() + Send>,
     writer: BatchWriter,
     log: Arc<Log>,
-    /// True if the queue had room when it was last asked.
-    room: bool,
+    /// Room of the queue when it was last asked.
+    room: PatientRoom,
     /// Bytes read since then.
     unasked: usize,
     /// Ends our own sleep.
@@ -249,7 +249,7 @@ impl LogReader {
             wake_finder,
             worker: context.worker,
             log: Arc::clone(&context.log),
-            room: true,
+            room: PatientRoom::Free,
             unasked: 0,
             writer: BatchWriter::new(context, source, Arc::clone(&wake)).admitted(),
             wake,
@@ -298,17 +298,18 @@ impl LogReader {
     /// Hands on what was read, at the end.
     pub(super) fn close(mut self, now: Now) {
         self.writer.close(now);
-        if !self.room {
+        if self.room == PatientRoom::Full {
             self.log.goes_on();
         }
     }
 
     /// Asks the queue whether it has room.
     fn look_for_room(&mut self) {
-        let room = self.log.has_room();
-        match (self.room, room) {
-            (true, false) => self.log.waits(),
-            (false, true) => self.log.goes_on(),
+        let room = self.log.patient_room();
+        let [was_full, is_full] = [self.room, room].map(|room| room == PatientRoom::Full);
+        match (was_full, is_full) {
+            (false, true) => self.log.waits(),
+            (true, false) => self.log.goes_on(),
             (true, true) | (false, false) => {}
         }
         (self.room, self.unasked) = (room, 0);
@@ -648,7 +649,7 @@ impl LogReader {
         let now = instant_now();
         let tick = (!self.busy.is_empty()).then(|| tick_after(now, self.worker));
         let due = self.writer.due().into_iter().chain(tick);
-        let room = (!self.room).then(|| now + LOOK_FOR_ROOM);
+        let room = (self.room != PatientRoom::Free).then(|| now + LOOK_FOR_ROOM);
         let due = due.chain(room);
         let due = due.chain(self.timed.iter().map(|(at, _)| *at)).min();
         let rest = due.map_or(REST_MAX, |due| due.saturating_duration_since(now));
