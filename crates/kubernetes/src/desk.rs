@@ -16,7 +16,7 @@ use crate::annotations::{
     resolve, resolve_labels,
 };
 use crate::docker::{DOCKER_CONFIG_BYTES_MAX, DockerContainer};
-use crate::fields::{FieldNaming, FieldSettings};
+use crate::fields::{FieldNaming, FieldSettings, FieldTexts};
 use crate::path::{container_log_link, docker_log_path, pod_log_path};
 use crate::store::{MetadataLookup, MetadataStore, PodMetadata};
 use crate::volumes::{VolumeFiles, VolumePlaces};
@@ -53,7 +53,7 @@ pub struct WorkloadView {
     /// The workload that the pod belongs to, such as `Deployment shop`, or empty.
     pub workload: String,
     /// Fields of its events.
-    pub fields: Vec<(String, String)>,
+    pub fields: FieldTexts,
     /// Names of its fields.
     pub naming: FieldNaming,
     /// Policies of standard output and standard error: the same ones for all containers of one

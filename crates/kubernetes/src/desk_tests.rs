@@ -54,7 +54,7 @@ fn what_is_not_known_is_awaited_and_then_known() {
     let desk = desk(Some(&store), None);
     let awaited = desk.ask(LOG, None, false).unwrap();
     assert_eq!(awaited.view.metadata, WorkloadMetadataState::Awaited);
-    assert_eq!(awaited.view.fields[1].1, "a");
+    assert_eq!(awaited.view.fields.iter().nth(1).unwrap().1, "a");
     let again = desk.ask(LOG, Some(&awaited), false).unwrap();
     assert!(Arc::ptr_eq(&again.view, &awaited.view));
     store.apply_pod(pod(&[("index", "one")]), Instant::now());

@@ -53,8 +53,46 @@ enum FieldKind {
     Node,
 }
 
-/// Names and values of fields.
+/// Names and values of fields, in order.
 type FieldList = Vec<(String, String)>;
+
+/// Fields as each container keeps them: in one piece of memory.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FieldTexts {
+    text: Box<str>,
+    /// Length of each name and of its value.
+    lengths: Box<[(u32, u32)]>,
+}
+
+impl FieldTexts {
+    /// Names and values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let mut rest = &*self.text;
+        self.lengths.iter().map_while(move |(name, value)| {
+            let (name, behind) = rest.split_at_checked(*name as usize)?;
+            let (value, behind) = behind.split_at_checked(*value as usize)?;
+            rest = behind;
+            Some((name, value))
+        })
+    }
+}
+
+impl From<FieldList> for FieldTexts {
+    fn from(fields: FieldList) -> Self {
+        let mut text = String::new();
+        // Names and values are parts of objects and paths, which are bounded far below that.
+        let length = |text: &str| u32::try_from(text.len()).unwrap_or(0);
+        let lengths = fields.iter().map(|(name, value)| {
+            text.push_str(name);
+            text.push_str(value);
+            (length(name), length(value))
+        });
+        Self {
+            lengths: lengths.collect(),
+            text: text.into(),
+        }
+    }
+}
 
 impl FieldNaming {
     fn name(self, kind: FieldKind) -> &'static str {
@@ -113,7 +151,7 @@ impl FieldNaming {
 
 impl FieldSettings {
     /// Fields by what the path of a log says.
-    pub fn of_path(&self, names: [&str; 4]) -> FieldList {
+    pub fn of_path(&self, names: [&str; 4]) -> FieldTexts {
         let kinds = [
             FieldKind::Namespace,
             FieldKind::Pod,
@@ -121,7 +159,7 @@ impl FieldSettings {
             FieldKind::Container,
         ];
         let all = kinds.into_iter().zip(names);
-        self.named(all)
+        self.named(all).into()
     }
 
     fn named<'a>(&self, all: impl IntoIterator<Item = (FieldKind, &'a str)>) -> FieldList {
@@ -133,7 +171,7 @@ impl FieldSettings {
 
     /// Fields of a pod's container. `uid` is that of the log's folder, which a static pod has of
     /// its own.
-    pub fn of_pod(&self, metadata: &PodMetadata, uid: &str, container: &str) -> FieldList {
+    pub fn of_pod(&self, metadata: &PodMetadata, uid: &str, container: &str) -> FieldTexts {
         let pod: &PodObject = &metadata.pod;
         let found = pod.container(container);
         let mut fields = self.named([
@@ -159,7 +197,7 @@ impl FieldSettings {
             &pod.annotations,
             &mut fields,
         );
-        fields
+        fields.into()
     }
 
     fn add_extra(&self, kind: &str, patterns: &[String], of: &TextMap, fields: &mut FieldList) {
@@ -174,7 +212,7 @@ impl FieldSettings {
     }
 
     /// Fields of a container that docker runs by itself.
-    pub fn of_docker(&self, container: &DockerContainer) -> FieldList {
+    pub fn of_docker(&self, container: &DockerContainer) -> FieldTexts {
         let names = match self.naming {
             FieldNaming::Otel => ["container.name", "container.id", "container.image.name"],
             FieldNaming::Collectord => [
@@ -187,7 +225,7 @@ impl FieldSettings {
         let all = names.into_iter().zip(values);
         let known = all.filter(|(_, value)| !value.is_empty() && value.len() <= VALUE_BYTES_MAX);
         let known = known.map(|(name, value)| (name.to_owned(), value.clone()));
-        known.collect()
+        known.collect::<FieldList>().into()
     }
 }
 
@@ -223,6 +261,21 @@ fn matches_name(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kept_fields_are_the_same() {
+        for texts in [
+            &[][..],
+            &[("", "")],
+            &[("a", ""), ("", "b\0c"), ("name", "w\u{e4}rme"), ("a", "")],
+        ] {
+            let fields = texts
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.to_string()));
+            let kept = FieldTexts::from(fields.collect::<FieldList>());
+            assert_eq!(kept.iter().collect::<Vec<_>>(), texts);
+        }
+    }
 
     #[test]
     fn patterns_match_whole_names() {
@@ -270,8 +323,8 @@ mod tests {
                 labels: vec!["a*".to_owned(), "l*".to_owned()],
                 annotations: vec!["*".to_owned()],
             };
-            let fields = settings.of_pod(&metadata, "u", "nginx").into_iter();
-            let fields = fields.map(|(name, value)| format!("{name}={value}"));
+            let fields = settings.of_pod(&metadata, "u", "nginx");
+            let fields = fields.iter().map(|(name, value)| format!("{name}={value}"));
             fields.collect::<Vec<_>>().join(" ")
         };
         assert_eq!(

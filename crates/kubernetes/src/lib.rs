@@ -57,7 +57,7 @@ pub use desk::{
 pub use docker::{DOCKER_CONFIG_BYTES_MAX, DockerConfigError, DockerContainer};
 pub use edits::{EditOutcome, EventEdits, FilterReason};
 pub use events::{ClusterEvent, ClusterEventFeed, EventFeedCounts, EventFeedSettings, EventItem};
-pub use fields::{FieldNaming, FieldSettings};
+pub use fields::{FieldNaming, FieldSettings, FieldTexts};
 pub use kubeconfig::{
     ClientIdentity, ClusterAccess, ClusterAccessError, PemSource, SERVICE_ACCOUNT, TokenSource,
 };

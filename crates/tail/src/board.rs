@@ -11,7 +11,7 @@
 //! name, beside that.
 //!
 //! # Limits
-//! About 300 bytes a log. [`NAMES_MAX`] names that are not open. A listing asks the kernel for the
+//! About 200 bytes a log. [`NAMES_MAX`] names that are not open. A listing asks the kernel for the
 //! length of each log that is not silent. The length of a file of a network file system is that of
 //! the reader's last turn.
 //!
@@ -19,11 +19,11 @@
 //! Nothing of it is kept.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use inrush_event::{Counter, Timestamp};
 use inrush_transport::files::tail_file::{FileSystemKind, PathRefusal, TailFile};
@@ -81,15 +81,17 @@ struct LogFailure {
 /// Parts of a row that change at a rotation or a failure.
 #[derive(Debug)]
 struct RowFiles {
-    /// The file that is read, and those that wait for it.
-    open: VecDeque<Arc<TailFile>>,
+    /// The file that is read.
+    front: Option<Arc<TailFile>>,
+    /// Those that wait for it.
+    waiting: Vec<Arc<TailFile>>,
     failure: Option<Box<LogFailure>>,
 }
 
 /// Row of a log. Its reader writes it, and its finder what the kernel notices.
 #[derive(Debug)]
 pub(super) struct LogRow {
-    path: Arc<str>,
+    path: Arc<Path>,
     position: AtomicU64,
     read_bytes: Counter,
     generation: Counter,
@@ -103,14 +105,21 @@ pub(super) struct LogRow {
     /// True on a network file system: then the reader says the length.
     is_remote: bool,
     length: AtomicU64,
-    joined: Counter,
-    missed: Counter,
-    losses: [Counter; 6],
+    /// Most logs have none.
+    costs: OnceLock<Box<RowCosts>>,
     files: Mutex<RowFiles>,
 }
 
+/// Counts of what rotation and damage have cost a log.
+#[derive(Default, Debug)]
+struct RowCosts {
+    joined: Counter,
+    missed: Counter,
+    losses: [Counter; 6],
+}
+
 impl LogRow {
-    fn new(path: Arc<str>, file: &Arc<TailFile>, position: u64, now: Timestamp) -> Self {
+    fn new(path: Arc<Path>, file: &Arc<TailFile>, position: u64, now: Timestamp) -> Self {
         Self {
             path,
             position: AtomicU64::new(position),
@@ -123,11 +132,10 @@ impl LogRow {
             is_failing: AtomicBool::new(false),
             is_remote: FileSystemKind::of(file.as_file()).is_ok_and(FileSystemKind::needs_polling),
             length: AtomicU64::new(position),
-            joined: Counter::default(),
-            missed: Counter::default(),
-            losses: Default::default(),
+            costs: OnceLock::new(),
             files: Mutex::new(RowFiles {
-                open: VecDeque::from([Arc::clone(file)]),
+                front: Some(Arc::clone(file)),
+                waiting: Vec::new(),
                 failure: None,
             }),
         }
@@ -135,24 +143,39 @@ impl LogRow {
 
     /// Another generation waits.
     pub(super) fn push(&self, file: &Arc<TailFile>) {
-        lock(&self.files).open.push_back(Arc::clone(file));
+        let mut files = lock(&self.files);
+        match files.front {
+            None => files.front = Some(Arc::clone(file)),
+            Some(_) => files.waiting.push(Arc::clone(file)),
+        }
+        drop(files);
         self.attention.store(0, Relaxed);
     }
 
     /// Copies of what it had come before the file that was cut.
     pub(super) fn push_front(&self, file: &Arc<TailFile>) {
-        lock(&self.files).open.push_front(Arc::clone(file));
+        let mut files = lock(&self.files);
+        if let Some(front) = files.front.replace(Arc::clone(file)) {
+            files.waiting.insert(0, front);
+        }
     }
 
     /// The first generation is closed.
     pub(super) fn pop(&self) {
-        lock(&self.files).open.pop_front();
+        let mut files = lock(&self.files);
+        let next = (!files.waiting.is_empty()).then(|| files.waiting.remove(0));
+        files.front = next;
+        drop(files);
         self.generation.add(1);
+    }
+
+    fn costs(&self) -> &RowCosts {
+        self.costs.get_or_init(Box::default)
     }
 
     /// So many bytes could not be read.
     pub(super) fn lost(&self, bytes: u64) {
-        self.losses[0].add(bytes);
+        self.costs().losses[0].add(bytes);
     }
 
     /// The log has come to `position`.
@@ -160,14 +183,15 @@ impl LogRow {
         self.position.store(position, Relaxed);
         self.is_held.store(is_held, Relaxed);
         if self.is_remote {
-            let length = lock(&self.files).open.front().map(|file| file.len());
+            let length = lock(&self.files).front.as_ref().map(|file| file.len());
             self.length
                 .store(length.and_then(Result::ok).unwrap_or(0), Relaxed);
         }
         if costs == LineCosts::default() {
             return;
         }
-        self.joined.add(costs.joined);
+        let sums = self.costs();
+        sums.joined.add(costs.joined);
         let costs = [
             costs.cut,
             costs.flushed,
@@ -175,7 +199,7 @@ impl LogRow {
             costs.holes,
             costs.truncated,
         ];
-        for (sum, more) in self.losses[1..].iter().zip(costs) {
+        for (sum, more) in sums.losses[1..].iter().zip(costs) {
             sum.add(more);
         }
     }
@@ -246,9 +270,9 @@ impl LogRow {
             return (size, size - position);
         }
         let files = lock(&self.files);
-        let mut lengths = files.open.iter().map(|file| file.len().unwrap_or(0));
-        let size = lengths.next().unwrap_or(0);
-        let waiting: u64 = lengths.sum();
+        let length = |file: &Arc<TailFile>| file.len().unwrap_or(0);
+        let size = files.front.as_ref().map_or(0, length);
+        let waiting: u64 = files.waiting.iter().map(length).sum();
         (size, size.saturating_sub(position) + waiting)
     }
 
@@ -265,7 +289,7 @@ impl LogRow {
 
     fn listed(&self, (size, lag_bytes): (u64, u64), now: Timestamp) -> ListedFile {
         let files = lock(&self.files);
-        let waiting = files.open.len().saturating_sub(1) as u64;
+        let waiting = files.waiting.len() as u64;
         let failure = files.failure.as_ref();
         let (reason, since_ms) = (
             failure.map(|one| one.words.clone()),
@@ -273,10 +297,11 @@ impl LogRow {
         );
         drop(files);
         let behind_ms = ms(now).saturating_sub(self.caught_up_ms.load(Relaxed));
+        let costs = self.costs.get();
         let [rotated, cut, flushed, malformed, holes, truncated] =
-            std::array::from_fn(|at| self.losses[at].get());
+            std::array::from_fn(|at| costs.map_or(0, |costs| costs.losses[at].get()));
         ListedFile {
-            path: self.path.to_string(),
+            path: self.path.to_string_lossy().into_owned(),
             state: self.state(),
             reason,
             since_ms,
@@ -290,10 +315,10 @@ impl LogRow {
                 _ => behind_ms.max(0) as f64 / 1000.0,
             },
             read_bytes: self.read_bytes.get(),
-            joined: self.joined.get(),
+            joined: costs.map_or(0, |costs| costs.joined.get()),
             losses: FileLosses {
                 rotated_away_unread_bytes: rotated,
-                missed_generations: self.missed.get(),
+                missed_generations: costs.map_or(0, |costs| costs.missed.get()),
                 lines_cut: cut,
                 partial_flushed: flushed,
                 malformed_lines: malformed,
@@ -349,7 +374,7 @@ impl LogBoard {
     pub(super) fn open(
         &self,
         stream: u64,
-        path: &Arc<str>,
+        path: &Arc<Path>,
         file: &Arc<TailFile>,
         position: u64,
     ) -> Arc<LogRow> {
@@ -385,7 +410,7 @@ impl LogBoard {
     /// So many files of a log's name were deleted before they could be opened.
     pub(super) fn missed(&self, stream: u64, files: u64) {
         if let Some(row) = lock(&self.rows).get(&stream) {
-            row.missed.add(files);
+            row.costs().missed.add(files);
         }
     }
 

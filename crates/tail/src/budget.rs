@@ -8,9 +8,15 @@ const READ_BYTES_MIN: u64 = 4096;
 /// Bytes that may be read: those of a second at most, and those of the time since.
 #[derive(Debug, Default)]
 pub(super) struct ReadBudget {
+    /// `None` until a rate was asked for: most logs have none.
+    given: Option<Box<GivenBytes>>,
+}
+
+#[derive(Debug, Default)]
+struct GivenBytes {
     bytes: u64,
-    /// Time up to which they were given; `None`: there is no rate.
-    given: Option<Instant>,
+    /// Time up to which they were given.
+    to: Option<Instant>,
 }
 
 impl ReadBudget {
@@ -20,21 +26,22 @@ impl ReadBudget {
     /// None now: the time at which some may.
     pub(super) fn room(&mut self, rate: u64, now: Instant) -> Result<usize, Instant> {
         let most = rate.max(READ_BYTES_MIN);
-        let since = self.given.map(|given| now.saturating_duration_since(given));
+        let given = self.given.get_or_insert_default();
+        let since = given.to.map(|to| now.saturating_duration_since(to));
         let earned = match since {
             None => most,
             Some(since) => (since.as_secs_f64() * rate as f64) as u64,
         };
         // What is less than a byte goes on growing.
-        if earned > 0 || self.given.is_none() {
-            self.given = Some(now);
-            self.bytes = self.bytes.saturating_add(earned).min(most);
+        if earned > 0 || given.to.is_none() {
+            given.to = Some(now);
+            given.bytes = given.bytes.saturating_add(earned).min(most);
         }
         let least = READ_BYTES_MIN.min(most);
-        match self.bytes.checked_sub(least) {
-            Some(_) => Ok(usize::try_from(self.bytes).unwrap_or(usize::MAX)),
+        match given.bytes.checked_sub(least) {
+            Some(_) => Ok(usize::try_from(given.bytes).unwrap_or(usize::MAX)),
             None => {
-                let lacks = (least - self.bytes) as f64 / rate.max(1) as f64;
+                let lacks = (least - given.bytes) as f64 / rate.max(1) as f64;
                 // At least a tick, so that rounding is no loop.
                 let wait = Duration::from_secs_f64(lacks.min(3600.0)).max(Duration::from_millis(5));
                 Err(now + wait)
@@ -44,7 +51,9 @@ impl ReadBudget {
 
     /// So many bytes were read.
     pub(super) fn take(&mut self, bytes: usize) {
-        self.bytes = self.bytes.saturating_sub(bytes as u64);
+        if let Some(given) = &mut self.given {
+            given.bytes = given.bytes.saturating_sub(bytes as u64);
+        }
     }
 }
 

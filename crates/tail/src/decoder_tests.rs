@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::counts::FileCounts;
-use super::decoder::{LogDecoder, LogForm, StreamForm};
+use super::decoder::{LogDecoder, LogForm, NamedForm, StreamForm};
 use super::options::FileSource;
 use super::place::LogPlace;
 use super::position::LogPosition;
@@ -40,7 +40,7 @@ fn options(more: &str) -> FileSource {
 }
 
 fn form(options: &FileSource) -> Arc<LogForm> {
-    let stream = |stream: Option<usize>| StreamForm {
+    let stream = |_: &str, stream: Option<usize>| StreamForm {
         class: Arc::new(ClassInfo {
             fields: (stream.iter())
                 .map(|stream| ("stream".to_owned(), STREAMS[*stream].to_owned()))
@@ -63,6 +63,10 @@ fn form(options: &FileSource) -> Arc<LogForm> {
         is_excluded: false,
         rate_bytes: None,
     })
+}
+
+fn named(form: &Arc<LogForm>) -> NamedForm {
+    (Arc::clone(form), Path::new("/x").into())
 }
 
 /// Identity of the generation of that number.
@@ -100,7 +104,7 @@ impl LogRun {
         let settings = settings(info(), options, &knowledge()).unwrap();
         let place = LogPlace::new(1, Path::new("/x"), identity(0));
         Self {
-            decoder: LogDecoder::new(Arc::clone(&form), Arc::clone(&counts), place, b""),
+            decoder: LogDecoder::new(named(&form), Arc::clone(&counts), place, b""),
             form,
             preview: EventPreview::new(settings),
             counts,
@@ -178,7 +182,7 @@ impl LogRun {
         let counts = Arc::clone(&self.counts);
         let Some(position) = LogPosition::decode(&position) else {
             let place = LogPlace::new(1, Path::new("/x"), identity(0));
-            self.decoder = LogDecoder::new(Arc::clone(&self.form), counts, place, b"");
+            self.decoder = LogDecoder::new(named(&self.form), counts, place, b"");
             self.resumed = (0, Vec::new());
             return (0, 0);
         };
@@ -201,7 +205,7 @@ impl LogRun {
         place.resume(from, self.resumed.1[0], open);
         place.skips = position.skips && last == 0 && from == taken;
         let head = &files[first][..files[first].len().min(3)];
-        self.decoder = LogDecoder::new(Arc::clone(&self.form), counts, place, head);
+        self.decoder = LogDecoder::new(named(&self.form), counts, place, head);
         (first, from as usize)
     }
 
@@ -487,7 +491,7 @@ fn another_rule_holds_from_the_next_line_on() {
     let mut run = LogRun::new(&options(r#", "multiline": {"start": "^E"}"#));
     run.read(b"E 1\n a\n");
     let replace = |run: &mut LogRun, more: &str| {
-        run.decoder.replace_form(form(&options(more)));
+        run.decoder.replace_form(named(&form(&options(more))));
     };
     replace(&mut run, r#", "multiline": {"end": ";$"}"#);
     assert!(run.events.is_empty());
@@ -499,9 +503,9 @@ fn another_rule_holds_from_the_next_line_on() {
     // The same rule again is no change: the event goes on.
     let rule = options(r#", "multiline": {"start": "^E"}"#);
     let same = form(&rule);
-    run.decoder.replace_form(Arc::clone(&same));
+    run.decoder.replace_form(named(&same));
     run.read(b"E 3\n");
-    run.decoder.replace_form(same);
+    run.decoder.replace_form(named(&same));
     run.read(b" e\nE 4\n");
     assert_eq!(said(&run)[4..], ["E 3\n e"]);
 }

@@ -9,7 +9,7 @@
 //! # After a crash
 //! Logs go on at the positions in the queue, before any folder is listed.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -97,12 +97,6 @@ impl FinderHandle {
     }
 }
 
-/// A log that is watched.
-struct WatchedLog {
-    watch: FileWatch,
-    file: Arc<TailFile>,
-}
-
 /// Finder of the files of one source.
 pub(super) struct FileFinder {
     poll: Poll,
@@ -111,8 +105,6 @@ pub(super) struct FileFinder {
     known: KnownFiles,
     counts: SharedCounts,
     reports: Receiver<TailReport>,
-    watched: HashMap<u64, WatchedLog>,
-    by_watch: HashMap<FileWatch, u64>,
     options: FileSource,
     /// Positions that are to be gone on from.
     positions: Vec<(u64, LogPosition)>,
@@ -201,8 +193,6 @@ impl FileFinder {
             known,
             counts: Arc::clone(counts),
             reports,
-            watched: HashMap::new(),
-            by_watch: HashMap::new(),
             options: options.clone(),
             positions: logs.collect(),
             volumes: None,
@@ -354,6 +344,7 @@ impl FileFinder {
             self.next_prune = now + REST_MAX;
         }
         self.known.settle_names(self.is_settled(), now);
+        self.known.accounts.rest();
         let workloads_due = self.look_at_workloads(instant_now(), reader);
         for order in self.known.take_orders() {
             reader.order(order);
@@ -393,10 +384,6 @@ impl FileFinder {
             }
         };
         reader.order(TailOrder::Hold(options.rotate_hold.0));
-        for (_, log) in self.watched.drain() {
-            self.tree.forget_file(log.watch);
-        }
-        self.by_watch.clear();
         if let Err(error) = self.poll.registry().deregister(&mut self.tree) {
             tracing::warn!(%error, "files: the last watches cannot be given back");
         }
@@ -433,9 +420,7 @@ impl FileFinder {
             } => self.known.moved(&from, &to, to_matches),
             TreeEvent::Missed { from, to } => self.known.missed_name(&from, &to),
             TreeEvent::Changed { file, change } => {
-                let Some(stream) = self.by_watch.get(&file).copied() else {
-                    return;
-                };
+                let FileWatch(stream) = file;
                 if matches!(change, FileChange::Content | FileChange::Ended) {
                     self.tree.pause_file(file);
                     self.counts.board.noticed(stream);
@@ -459,7 +444,7 @@ impl FileFinder {
         while let Ok(report) = self.reports.try_recv() {
             match report {
                 TailReport::Watch(stream, file) => {
-                    self.watch(stream, file);
+                    self.watch(stream, &file);
                     reader.order(TailOrder::Watched(stream));
                 }
                 TailReport::Learnt(identity) => self.known.learn(identity),
@@ -470,29 +455,15 @@ impl FileFinder {
                 TailReport::Left(key, taken) => self.known.left(key, taken),
                 TailReport::Ended(ended) => {
                     self.known.ended(&ended);
-                    if let Some(log) = self.watched.remove(&ended.stream) {
-                        self.by_watch.remove(&log.watch);
-                        self.tree.forget_file(log.watch);
-                    }
+                    self.tree.forget_file(FileWatch(ended.stream));
                 }
             }
         }
     }
 
     /// Has the kernel say when something is added to a log.
-    fn watch(&mut self, stream: u64, file: Arc<TailFile>) {
-        let refusal = match self.watched.get(&stream) {
-            Some(log) if Arc::ptr_eq(&log.file, &file) => self.tree.resume_file(log.watch),
-            _ => {
-                let (watch, refusal) = self.tree.watch_file(&file);
-                if let Some(old) = self.watched.insert(stream, WatchedLog { watch, file }) {
-                    self.by_watch.remove(&old.watch);
-                    self.tree.forget_file(old.watch);
-                }
-                self.by_watch.insert(watch, stream);
-                refusal
-            }
-        };
+    fn watch(&mut self, stream: u64, file: &Arc<TailFile>) {
+        let refusal = self.tree.watch_file(FileWatch(stream), file);
         self.counts.board.silent(stream, refusal);
     }
 }

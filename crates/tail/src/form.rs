@@ -2,7 +2,7 @@
 //! log.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
 use inrush_codec::container::detect;
@@ -19,6 +19,9 @@ use super::workload::{SourceDesk, class};
 /// bound, and none of Docker's is longer than the last one with its escapes.
 const PROBE_BYTES: [usize; 2] = [4 * 1024, 128 * 1024];
 
+/// Forms that are shared at a time.
+const SHARED_MAX: usize = 64;
+
 /// Name of this host in `/proc`.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 
@@ -34,6 +37,52 @@ pub(super) struct FormMaker {
     /// True if an answer of the desk about a path is always the same: it is asked again, so that no
     /// log has to keep it.
     asks_again: bool,
+    shared: SharedForms,
+}
+
+/// Forms that logs share: nothing in them is of one log alone.
+#[derive(Default)]
+struct SharedForms(Mutex<Vec<SharedForm>>);
+
+/// Form that logs with lines of one form share, whose owners say the same.
+struct SharedForm {
+    format: Option<LineForm>,
+    policies: Option<Arc<[ContainerPolicy; 2]>>,
+    /// The logs have it: it has the maker.
+    form: Weak<LogForm>,
+}
+
+impl SharedForms {
+    /// The form that another log has, or what `make` makes.
+    fn form(
+        &self,
+        format: Option<LineForm>,
+        policies: Option<&Arc<[ContainerPolicy; 2]>>,
+        make: impl FnOnce() -> LogForm,
+    ) -> Arc<LogForm> {
+        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_alike = |one: &&SharedForm| {
+            let known = one.policies.as_ref().map(Arc::as_ptr);
+            one.format == format && known == policies.map(Arc::as_ptr)
+        };
+        if let Some(form) = shared
+            .iter()
+            .find(is_alike)
+            .and_then(|one| one.form.upgrade())
+        {
+            return form;
+        }
+        shared.retain(|one| one.form.strong_count() > 0);
+        let form = Arc::new(make());
+        if shared.len() < SHARED_MAX {
+            shared.push(SharedForm {
+                format,
+                policies: policies.map(Arc::clone),
+                form: Arc::downgrade(&form),
+            });
+        }
+        form
+    }
 }
 
 /// Name of this host; empty if it cannot be read.
@@ -65,6 +114,7 @@ impl FormMaker {
             host: host.into(),
             asks_again: !desk.is_live(),
             desk,
+            shared: SharedForms::default(),
         }
     }
 
@@ -84,11 +134,10 @@ impl FormMaker {
         &self.desk
     }
 
-    /// The form of a log, by its path and the form of its lines. `held_until`: the time until which
-    /// it waits for metadata.
+    /// The form of a log, by the form of its lines. `held_until`: the time until which it waits for
+    /// metadata.
     pub(super) fn form(
         self: &Arc<Self>,
-        path: &Arc<str>,
         format: Option<LineForm>,
         workload: Option<&Arc<WorkloadView>>,
         held_until: Option<Instant>,
@@ -98,13 +147,12 @@ impl FormMaker {
             Some(view) if view.is_volume => Some(LineForm::Plain),
             _ => format,
         };
-        self.form_with(path, format, workload, held_until)
+        self.form_with(format, workload, held_until)
     }
 
     /// The form of a log that has been read by another one.
     pub(super) fn form_like(
         self: &Arc<Self>,
-        path: &Arc<str>,
         before: &LogForm,
         workload: Option<&Arc<WorkloadView>>,
         held_until: Option<Instant>,
@@ -113,31 +161,44 @@ impl FormMaker {
             Some(view) if view.is_volume => before.format,
             _ => self.options.format.fixed().or(before.format),
         };
-        self.form_with(path, format, workload, held_until)
+        self.form_with(format, workload, held_until)
     }
 
     fn form_with(
         self: &Arc<Self>,
-        path: &Arc<str>,
         format: Option<LineForm>,
         workload: Option<&Arc<WorkloadView>>,
         held_until: Option<Instant>,
     ) -> Arc<LogForm> {
+        let make = || self.new_form(format, workload, held_until);
+        // A form that keeps its container is that of one log, and so is one that waits.
+        match workload.is_none_or(|_| self.asks_again) && held_until.is_none() {
+            true => (self.shared).form(format, workload.map(|view| &view.policies), make),
+            false => Arc::new(make()),
+        }
+    }
+
+    fn new_form(
+        self: &Arc<Self>,
+        format: Option<LineForm>,
+        workload: Option<&Arc<WorkloadView>>,
+        held_until: Option<Instant>,
+    ) -> LogForm {
         let of_none = Arc::default();
         let view = workload.unwrap_or(&of_none);
         let rules = view.policies.each_ref();
         let is_awaited = view.metadata == WorkloadMetadataState::Awaited;
-        Arc::new(LogForm {
+        LogForm {
             format,
             encoding: self.options.encoding,
             event_bytes_max: usize::try_from(self.options.max_line_bytes.0).unwrap_or(usize::MAX),
             multiline: rules.map(|policy| self.multiline(policy)),
-            stream: self.stream_maker(path, workload),
+            stream: self.stream_maker(workload),
             held_until,
             lacks_metadata: workload.is_some() && is_awaited,
             is_excluded: view.is_excluded(),
             rate_bytes: view.rate_bytes(),
-        })
+        }
     }
 
     /// The rule by which lines of a stream are put together: its owner's, or that of the options.
@@ -161,24 +222,20 @@ impl FormMaker {
         }
     }
 
-    fn stream_maker(
-        self: &Arc<Self>,
-        path: &Arc<str>,
-        workload: Option<&Arc<WorkloadView>>,
-    ) -> StreamFormMaker {
-        let (maker, path) = (Arc::clone(self), Arc::clone(path));
+    fn stream_maker(self: &Arc<Self>, workload: Option<&Arc<WorkloadView>>) -> StreamFormMaker {
+        let maker = Arc::clone(self);
         match workload {
             Some(view) if !self.asks_again => {
                 let view = Arc::clone(view);
-                Box::new(move |stream| maker.stream_form(&path, &view, stream))
+                Box::new(move |path, stream| maker.stream_form(path, &view, stream))
             }
-            None if !self.asks_again => {
-                Box::new(move |stream| maker.stream_form(&path, &WorkloadView::default(), stream))
-            }
-            _ => Box::new(move |stream| {
-                let asked = maker.desk.ask(&path, None, false);
+            None if !self.asks_again => Box::new(move |path, stream| {
+                maker.stream_form(path, &WorkloadView::default(), stream)
+            }),
+            _ => Box::new(move |path, stream| {
+                let asked = maker.desk.ask(path, None, false);
                 let view = asked.map(|answer| answer.view).unwrap_or_default();
-                maker.stream_form(&path, &view, stream)
+                maker.stream_form(path, &view, stream)
             }),
         }
     }
@@ -242,6 +299,33 @@ impl LogForm {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logs_share_a_form_and_each_has_its_own_source() {
+        let options = r#"{"include": ["/x/*.log"], "host": "h"}"#;
+        let options: FileSource = serde_json::from_str(options).unwrap();
+        let desk = Arc::new(SourceDesk::alone(&options));
+        let maker = Arc::new(FormMaker::new(&options, desk));
+        let [one, two] = [0; 2].map(|_| maker.form(Some(LineForm::Plain), None, None));
+        assert!(Arc::ptr_eq(&one, &two));
+        let source = |path| (one.stream)(path, None).class.source.clone();
+        assert_eq!(source("/x/a.log").as_deref(), Some("/x/a.log"));
+        assert_eq!(source("/x/b.log").as_deref(), Some("/x/b.log"));
+        let other = maker.form(None, None, None);
+        assert!(!Arc::ptr_eq(&one, &other) && other.format.is_none());
+        let view = Arc::default();
+        let of_container = maker.form(Some(LineForm::Plain), Some(&view), None);
+        assert!(
+            !Arc::ptr_eq(&one, &of_container),
+            "its owner may say other things"
+        );
+        let waits = maker.form(Some(LineForm::Plain), None, Some(Instant::now()));
+        assert!(waits.held_until.is_some() && one.held_until.is_none());
+        // The logs keep it, not the maker.
+        let kept = Arc::downgrade(&one);
+        drop((one, two));
+        assert!(kept.upgrade().is_none());
+    }
 
     #[test]
     fn a_path_of_the_kubelet_is_known() {

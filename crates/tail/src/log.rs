@@ -25,6 +25,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -32,8 +33,8 @@ use inrush_event::Origin;
 use inrush_ingest::batch_writer::BatchWriter;
 use inrush_ingest::batch_writer::stream::{StreamBuffer, StreamDecoder};
 use inrush_ingest::now::Now;
-use inrush_transport::files::identity::{FileHead, FileIdentity, HEAD_BYTES_MAX, InodeKey};
 use inrush_queue::PatientRoom;
+use inrush_transport::files::identity::{FileHead, FileIdentity, HEAD_BYTES_MAX, InodeKey};
 use inrush_transport::files::packed_file::{PackedEnd, PackedFile, PackedRead};
 use inrush_transport::files::tail_file::TailFile;
 
@@ -228,7 +229,8 @@ pub(super) struct TurnNews {
 /// A log that is read.
 pub(super) struct TailedLog {
     pub(super) buffer: StreamBuffer<LogDecoder>,
-    origin: Origin,
+    /// Its path, for people.
+    path: Arc<Path>,
     /// The first one is read.
     generations: VecDeque<Generation>,
     /// Time at which something was last read.
@@ -253,7 +255,7 @@ pub(super) struct TailedLog {
 impl TailedLog {
     /// A log that begins with `generation`.
     pub(super) fn new(
-        path: Arc<str>,
+        path: Arc<Path>,
         buffer: StreamBuffer<LogDecoder>,
         generation: Generation,
         counts: &FileCounts,
@@ -263,7 +265,7 @@ impl TailedLog {
         Self {
             buffer,
             row: (counts.board).open(stream, &path, &generation.file, read),
-            origin: Origin::File(path),
+            path,
             generations: VecDeque::from([generation]),
             last_growth: now,
             is_watched: false,
@@ -436,9 +438,9 @@ impl TailedLog {
     fn unpacked(&mut self, writer: &mut BatchWriter, counts: &FileCounts, now: Now) -> LogTurn {
         let end = self.generations.front().and_then(|one| one.packed_end);
         if let Some(end) = end.filter(|end| counts.packed(*end)) {
-            let (file, end) = (path_of(&self.origin), end.name());
+            let (file, end) = (self.path.display(), end.name());
             tracing::warn!(
-                file,
+                %file,
                 end,
                 "a compressed file is not whole: its text is read so far"
             );
@@ -466,9 +468,9 @@ impl TailedLog {
         if bytes > 0 {
             counts.rotated_away(bytes);
             self.row.lost(bytes);
-            let file = path_of(&self.origin);
+            let file = self.path.display();
             tracing::warn!(
-                file,
+                %file,
                 bytes,
                 "a file without a name was held for too long: not read on"
             );
@@ -485,7 +487,7 @@ impl TailedLog {
         // What was begun before a gap goes on in what is gone.
         let next = self.generations.get(1);
         self.buffer.decoder.is_last = next.is_some_and(|next| next.is_behind_gap);
-        writer.end_stream(&self.origin, &mut self.buffer, now);
+        writer.end_stream(&origin_of(&self.path), &mut self.buffer, now);
         self.buffer.decoder.is_last = false;
         let left = self.generations.pop_front();
         self.news.get_or_insert_default().left = left.map(|left| (left.identity.key, left.read));
@@ -594,7 +596,7 @@ impl TailedLog {
             self.news.get_or_insert_default().learnt = Some(generation.identity);
         }
         counts.read_bytes.add(read as u64);
-        writer.end_read(&self.origin, &mut self.buffer, read, false, now);
+        writer.end_read(&origin_of(&self.path), &mut self.buffer, read, false, now);
         Ok((read, is_full))
     }
 
@@ -602,7 +604,7 @@ impl TailedLog {
     /// for a copy of what it had.
     fn shorten(&mut self, counts: &FileCounts) -> LogTurn {
         counts.truncated.add(1);
-        tracing::info!(file = %path_of(&self.origin), "the file became shorter: read anew");
+        tracing::info!(file = %self.path.display(), "the file became shorter: read anew");
         self.is_cut = true;
         let shortened = self.generations.front().map(|one| ShortenedFile {
             identity: one.identity,
@@ -639,7 +641,7 @@ impl TailedLog {
                 // crash.
                 self.buffer.decoder.now = now.instant;
                 self.buffer.decoder.is_last = true;
-                writer.end_stream(&self.origin, &mut self.buffer, now);
+                writer.end_stream(&origin_of(&self.path), &mut self.buffer, now);
                 self.buffer.decoder.is_last = false;
                 self.buffer.decoder.restart();
                 self.buffer.decoder.place.identify(identity);
@@ -656,12 +658,12 @@ impl TailedLog {
     pub(super) fn end(&mut self, writer: &mut BatchWriter, now: Now) {
         self.buffer.decoder.now = now.instant;
         self.buffer.decoder.is_last = true;
-        writer.end_stream(&self.origin, &mut self.buffer, now);
+        writer.end_stream(&origin_of(&self.path), &mut self.buffer, now);
     }
 
     /// Gives up the unfinished line and open events, for want of memory.
     pub(super) fn relieve(&mut self, writer: &mut BatchWriter, now: Now) {
-        writer.give_up(&self.origin, &mut self.buffer, now);
+        writer.give_up(&origin_of(&self.path), &mut self.buffer, now);
         if let Some(generation) = self.generations.front_mut() {
             generation.read = self.buffer.decoder.place.taken();
         }
@@ -679,8 +681,8 @@ impl TailedLog {
     }
 
     /// The path of the log, for people.
-    pub(super) fn path(&self) -> &str {
-        path_of(&self.origin)
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The newest file, for the kernel to watch.
@@ -713,6 +715,7 @@ pub(super) fn is_within_line(file: &TailFile, offset: u64) -> bool {
     }
 }
 
-fn path_of(origin: &Origin) -> &str {
-    origin.named().map_or("", |(_, path)| path)
+/// Origin of the events of a log; made for each read, so that an idle log has its path once.
+fn origin_of(path: &Path) -> Origin {
+    Origin::File(path.to_string_lossy().into())
 }

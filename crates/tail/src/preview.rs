@@ -116,14 +116,14 @@ impl LogPreview {
             None => desk.ask(&log.path, None, false).map(|answer| answer.view),
         };
         let maker = Arc::new(FormMaker::new(&options, desk).keeping());
-        let path: Arc<str> = log.path.as_str().into();
-        let form = maker.form(&path, format.fixed(), view.as_ref(), None);
+        let form = maker.form(format.fixed(), view.as_ref(), None);
         let counts: SharedCounts = Arc::new(FileCounts::default());
         let place = LogPlace::new(1, Path::new(&log.path), nobody());
+        let name = Arc::clone(place.path());
         Ok(Self {
-            decoder: LogDecoder::new(form, Arc::clone(&counts), place, b""),
+            decoder: LogDecoder::new((form, name), Arc::clone(&counts), place, b""),
             events: EventPreview::new(ingest_settings(info, &options)?),
-            origin: Origin::File(path),
+            origin: Origin::File(log.path.as_str().into()),
             lines: LineTrail {
                 form: format.fixed(),
                 joins_lines: options.multiline.is_some(),

@@ -49,7 +49,7 @@ use inrush_transport::files::tail_file::TailFile;
 use slab::Slab;
 
 use super::counts::SharedCounts;
-use super::decoder::{LogDecoder, LogForm};
+use super::decoder::{LogDecoder, LogForm, NamedForm};
 use super::log::{Generation, ShortenedFile, TailedLog, TurnBounds, TurnNews};
 use super::place::LogPlace;
 use super::turn::LogTurn;
@@ -99,7 +99,7 @@ pub(super) enum TailOrder {
     /// The kernel says so: something was added to the log.
     Changed(u64),
     /// The log has another form, from its next line on.
-    Form(u64, Arc<LogForm>),
+    Form(u64, NamedForm),
     /// The log is not wanted any more.
     Forget(u64),
     /// The position of a log that is gone is not needed any more.
@@ -155,7 +155,7 @@ impl ReaderHandle {
 /// A log that was found.
 pub(super) struct FoundLog {
     /// Its path, for people.
-    pub(super) path: Arc<str>,
+    pub(super) path: Arc<Path>,
     /// Form of its lines, and what its events have in common.
     pub(super) form: Arc<LogForm>,
     /// Place at which it begins.
@@ -391,6 +391,7 @@ impl LogReader {
             mut first,
         } = found;
         let stream = place.stream();
+        let form = (form, Arc::clone(&path));
         let decoder = LogDecoder::new(form, Arc::clone(&self.counts), place, &first.mark());
         let buffer = StreamBuffer::new(decoder, self.quota.hold());
         let log = TailedLog::new(path, buffer, first, &self.counts, now);
@@ -568,8 +569,11 @@ impl LogReader {
 
     fn tell_failure(&self, key: usize, error: &io::Error) {
         self.counts.failed_files.add(1);
-        let path = self.logs.get(key).map_or("", |log| log.path());
-        tracing::warn!(file = %path, %error, "the file cannot be read: tried again in a second");
+        let Some(log) = self.logs.get(key) else {
+            return;
+        };
+        let file = log.path().display();
+        tracing::warn!(%file, %error, "the file cannot be read: tried again in a second");
     }
 
     fn report(&mut self, report: TailReport) {

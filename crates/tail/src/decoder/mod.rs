@@ -28,6 +28,7 @@
 mod joiners;
 mod taker;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -56,11 +57,15 @@ const FORM_BYTES: usize = 128 * 1024;
 /// Bytes of a converted line that are kept for the next one, at most.
 const KEPT_BYTES_MAX: usize = 4096;
 
-/// Maker of what the events of a stream share; `None`: those of lines that have no stream.
-pub(super) type StreamFormMaker = Box<dyn Fn(Option<usize>) -> StreamForm + Send + Sync>;
+/// Maker of what the events of a stream share, by the path of the log; `None`: those of lines that
+/// have no stream.
+pub(super) type StreamFormMaker = Box<dyn Fn(&str, Option<usize>) -> StreamForm + Send + Sync>;
 
-/// Form of the lines of a log, and what all its events have in common. An idle log has it too, so
-/// the forms of its streams are made once a line needs them.
+/// Form of a log, and the path by which its streams' forms are made: logs may share the form.
+pub(super) type NamedForm = (Arc<LogForm>, Arc<Path>);
+
+/// Form of the lines of a log, and what all its events have in common. Idle logs have it too, so
+/// the forms of streams are made once a line needs them.
 pub(super) struct LogForm {
     /// Form of its lines; `None`: its first line says.
     pub(super) format: Option<LineForm>,
@@ -132,9 +137,9 @@ struct MadeForms([Option<Box<StreamForm>>; 3]);
 
 impl MadeForms {
     #[inline]
-    fn of(&mut self, form: &LogForm, stream: Option<usize>) -> &StreamForm {
+    fn of(&mut self, form: &LogForm, path: &Path, stream: Option<usize>) -> &StreamForm {
         let made = &mut self.0[stream.unwrap_or(2)];
-        made.get_or_insert_with(|| Box::new((form.stream)(stream)))
+        made.get_or_insert_with(|| Box::new((form.stream)(&path.to_string_lossy(), stream)))
     }
 }
 
@@ -151,6 +156,7 @@ struct DecoderMemory {
 /// Decoder of one log.
 pub(super) struct LogDecoder {
     form: Arc<LogForm>,
+    path: Arc<Path>,
     counts: Arc<FileCounts>,
     /// Form of its lines, once it is known.
     known_form: Option<LineForm>,
@@ -225,7 +231,7 @@ macro_rules! taker {
         &mut EventTaker {
             arena: $arena,
             form: &$decoder.form,
-            of: $memory.made.of(&$decoder.form, $stream),
+            of: $memory.made.of(&$decoder.form, &$decoder.path, $stream),
             log: $decoder.place.stream(),
             counts: &$decoder.counts,
             cut_bytes: &mut $decoder.cut_bytes,
@@ -239,7 +245,7 @@ impl LogDecoder {
     /// A decoder that goes on from `place`. `head`: the first bytes of its file, if the place is
     /// not at its beginning.
     pub(super) fn new(
-        form: Arc<LogForm>,
+        (form, path): NamedForm,
         counts: Arc<FileCounts>,
         place: LogPlace,
         head: &[u8],
@@ -248,6 +254,7 @@ impl LogDecoder {
             known_form: form.format,
             memory: None,
             form,
+            path,
             counts,
             place,
             splitter: None,
@@ -298,9 +305,9 @@ impl LogDecoder {
     }
 
     /// Takes on another form, from the next line on.
-    pub(super) fn replace_form(&mut self, form: Arc<LogForm>) {
+    pub(super) fn replace_form(&mut self, (form, path): NamedForm) {
         self.known_form = form.format.or(self.known_form);
-        self.form = form;
+        (self.form, self.path) = (form, path);
         self.is_changed = true;
     }
 

@@ -31,6 +31,9 @@ use crate::tail::TailOrder;
 /// Longest time for which the orders to a log are kept while its name is not quiet.
 const KEPT_MAX: Duration = Duration::from_secs(2);
 
+/// Names for which there is memory while all are quiet.
+const NAMES_KEPT: usize = 64;
+
 /// Files of one name since it was last quiet.
 #[derive(Default)]
 struct NameAccount {
@@ -127,6 +130,14 @@ impl NameAccounts {
     /// True if there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.names.is_empty()
+    }
+
+    /// Gives back the memory that many names took.
+    pub(crate) fn rest(&mut self) {
+        if self.names.is_empty() {
+            self.names.shrink_to(NAMES_KEPT);
+            self.renamed.shrink_to(NAMES_KEPT);
+        }
     }
 
     /// The names that are quiet, or have not been for too long.

@@ -222,15 +222,16 @@ impl KnownFiles {
                 gone.push(*stream);
                 continue;
             }
-            let name: Arc<str> = log.path.to_string_lossy().into();
+            let name = log.path.to_string_lossy();
             log.workload = desk.ask(&name, log.workload.as_deref(), true).map(Box::new);
             let view = log.workload.as_ref().map(|answer| &answer.view);
             if view.is_none_or(|one| one.metadata != WorkloadMetadataState::Awaited) {
                 log.held_until = None;
             }
-            let form = (self.maker).form_like(&name, &log.form, view, log.held_until);
+            let form = (self.maker).form_like(&log.form, view, log.held_until);
             log.form = Arc::clone(&form);
-            self.orders.push(TailOrder::Form(*stream, form));
+            let named = (form, Arc::clone(&log.path));
+            self.orders.push(TailOrder::Form(*stream, named));
             match view.filter(|_| desk.is_live()) {
                 Some(view) => self.board.show(*stream, view),
                 None => self.board.remove(*stream),
@@ -517,7 +518,7 @@ impl KnownFiles {
         place: LogPlace,
         (read, known): (u64, u64),
     ) {
-        let name: Arc<str> = path.to_string_lossy().into();
+        let name = path.to_string_lossy();
         let stream = place.stream();
         let format = self.format_of(path, &new);
         let desk = self.maker.desk();
@@ -525,17 +526,17 @@ impl KnownFiles {
         let view = workload.as_ref().map(|answer| &answer.view);
         let is_awaited = view.is_some_and(|one| one.metadata == WorkloadMetadataState::Awaited);
         let held_until = is_awaited.then(|| instant_now() + desk.wait);
-        let form = self.maker.form(&name, format, view, held_until);
+        let form = self.maker.form(format, view, held_until);
         let is_live = desk.is_live();
         if let Some(view) = view.filter(|_| is_live) {
             self.board.show(stream, view);
         }
         let key = new.identity.key;
-        let path = Arc::clone(place.path());
+        let known_as = Arc::clone(place.path());
         let log = KnownLog {
-            path: Arc::clone(&path),
+            path: Arc::clone(&known_as),
             others: Vec::new(),
-            is_chained: form.is_chained(&name) && !is_packed_path(&path),
+            is_chained: form.is_chained(&name) && !is_packed_path(&known_as),
             is_gone: false,
             form: Arc::clone(&form),
             files: vec![key],
@@ -544,12 +545,16 @@ impl KnownFiles {
             held_until,
         };
         self.logs.insert(stream, Box::new(log));
-        self.by_path.insert(path, stream);
+        let shown_as = match *known_as == *path {
+            true => Arc::clone(&known_as),
+            false => path.into(),
+        };
+        self.by_path.insert(known_as, stream);
         self.know(stream, new.identity);
         self.counts.opened();
         let first = self.generation(new, read, known);
         self.orders.push(TailOrder::Open(Box::new(FoundLog {
-            path: name,
+            path: shown_as,
             form,
             place,
             first,

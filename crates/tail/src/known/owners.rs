@@ -17,15 +17,16 @@ impl KnownFiles {
             let Some(before) = log.workload.as_deref() else {
                 continue;
             };
-            let name: Arc<str> = log.path.to_string_lossy().into();
-            let Some(now) = self.maker.desk().ask(&name, Some(before), false) else {
+            let asked = (self.maker.desk()).ask(&log.path.to_string_lossy(), Some(before), false);
+            let Some(now) = asked else {
                 continue;
             };
             if !Arc::ptr_eq(&now.view, &before.view) && now.view != before.view {
                 log.held_until = None;
-                let form = (self.maker).form_like(&name, &log.form, Some(&now.view), None);
+                let form = (self.maker).form_like(&log.form, Some(&now.view), None);
                 log.form = Arc::clone(&form);
-                self.orders.push(TailOrder::Form(*stream, form));
+                let named = (form, Arc::clone(&log.path));
+                self.orders.push(TailOrder::Form(*stream, named));
                 self.board.show(*stream, &now.view);
             }
             log.workload = Some(Box::new(now));

@@ -138,7 +138,7 @@ fn those_with_the_most_lag_come_first_and_the_rest_is_counted() {
         let path = folder.path().join(format!("{number:02}.log"));
         fs::write(&path, vec![b'x'; (number * 10) as usize]).unwrap();
         let file = Arc::new(TailFile::open(&path, &roots).unwrap());
-        let name = path.to_str().unwrap().into();
+        let name = path.as_path().into();
         let row = board.open(number, &name, &file, 0);
         match number {
             7 => row.failed(&"broken", Timestamp(5_000_000)),

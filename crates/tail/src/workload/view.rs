@@ -27,7 +27,10 @@ pub(in super::super) fn class(
     let [namespace, _, _, container] = &view.names;
     let is_pod = !namespace.is_empty() && !view.is_volume;
     let named = || is_pod.then(|| view.naming.sourcetype(container));
-    let mut fields = view.fields.clone();
+    let fields = view.fields.iter();
+    let mut fields: Vec<_> = fields
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
     for (name, value) in &policy.fields {
         fields.retain(|(known, _)| **known != **name);
         fields.push((name.to_string(), value.to_string()));

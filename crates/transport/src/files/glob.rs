@@ -126,7 +126,25 @@ pub struct GlobSet {
 
 /// Progress of all patterns at a folder: a bit for each name of a pattern that may come next.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct GlobState(Box<[u64]>);
+pub struct GlobState {
+    /// Of the first pattern: most sets have one, and each folder has a state.
+    first: u64,
+    /// Of the others.
+    more: Box<[u64]>,
+}
+
+impl GlobState {
+    fn of(mut bits: impl Iterator<Item = u64>) -> Self {
+        Self {
+            first: bits.next().unwrap_or(0),
+            more: bits.collect(),
+        }
+    }
+
+    fn bits(&self) -> impl Iterator<Item = u64> {
+        std::iter::once(self.first).chain(self.more.iter().copied())
+    }
+}
 
 /// Meaning of a name in a folder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -167,13 +185,13 @@ impl GlobSet {
 
     /// The state at `/`.
     pub fn begin(&self) -> GlobState {
-        GlobState(self.globs.iter().map(|glob| glob.closure(1)).collect())
+        GlobState::of(self.globs.iter().map(|glob| glob.closure(1)))
     }
 
     /// The state in the folder `name` of a folder.
     pub fn enter(&self, state: &GlobState, name: &[u8]) -> GlobState {
-        let bits = self.globs.iter().zip(&state.0);
-        GlobState(bits.map(|(glob, bits)| glob.step(*bits, name)).collect())
+        let bits = self.globs.iter().zip(state.bits());
+        GlobState::of(bits.map(|(glob, bits)| glob.step(bits, name)))
     }
 
     /// The state in a folder by its absolute path.
@@ -191,9 +209,9 @@ impl GlobSet {
             file: false,
             folder: false,
         };
-        let mut bits = self.globs.iter().zip(&state.0);
+        let mut bits = self.globs.iter().zip(state.bits());
         for (glob, bits) in bits.by_ref().take(self.includes) {
-            let next = glob.step(*bits, name);
+            let next = glob.step(bits, name);
             verdict.file |= next & glob.end() != 0;
             verdict.folder |= next & !glob.end() != 0;
         }
@@ -201,7 +219,7 @@ impl GlobSet {
             return verdict;
         }
         for (glob, bits) in bits {
-            let next = glob.step(*bits, name);
+            let next = glob.step(bits, name);
             verdict.file &= next & glob.end() == 0;
             verdict.folder &= !glob.has_all_below(next);
         }

@@ -386,21 +386,17 @@ impl TreeWatcher {
         self.next_look = Instant::now();
     }
 
-    /// Watches an open file. Read it to its end after that: what was written before is no event.
-    /// With a refusal the file is polled.
-    pub fn watch_file(&mut self, file: &Arc<TailFile>) -> (FileWatch, Option<WatchRefusal>) {
-        self.files.add(self.watcher.as_mut(), file)
+    /// Watches an open file under a number, in place of another one that has it; or goes on with
+    /// its events. Read it to its end after that: what was written before is no event. With a
+    /// refusal the file is polled.
+    pub fn watch_file(&mut self, number: FileWatch, file: &Arc<TailFile>) -> Option<WatchRefusal> {
+        self.files.add(self.watcher.as_mut(), number, file)
     }
 
-    /// Stops the events of a file that is busy: each write costs the kernel a notice.
+    /// Stops the events of a file that is busy, until it is watched again: each write costs the
+    /// kernel a notice.
     pub fn pause_file(&mut self, file: FileWatch) {
         self.files.pause(self.watcher.as_mut(), file);
-    }
-
-    /// Goes on with the events of a file. Read it to its end after that, as with
-    /// [`TreeWatcher::watch_file`].
-    pub fn resume_file(&mut self, file: FileWatch) -> Option<WatchRefusal> {
-        self.files.resume(self.watcher.as_mut(), file)
     }
 
     /// Forgets a file.

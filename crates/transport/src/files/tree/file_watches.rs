@@ -1,15 +1,16 @@
 //! Watches of open files.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Weak};
 
 use super::{FileChange, TreeEvent};
 use crate::files::tail_file::{FileStatus, FileSystemKind, TailFile};
 use crate::files::watch::{InotifyWatcher, WatchNumber, WatchRefusal};
 
-/// Number of a watched file in its [`TreeWatcher`](super::TreeWatcher); never used again.
+/// Number of a watched file in its [`TreeWatcher`](super::TreeWatcher), as its user gives it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct FileWatch(u64);
+pub struct FileWatch(pub u64);
 
 /// A file that is watched, polled or paused.
 struct WatchedFile {
@@ -28,10 +29,55 @@ struct WatchedFile {
 #[derive(Default)]
 pub(super) struct FileWatches {
     files: HashMap<FileWatch, WatchedFile>,
-    /// More than one where the same inode was opened more than once.
-    by_watch: HashMap<WatchNumber, Vec<FileWatch>>,
-    next: u64,
+    users: WatchUsers,
     round: u64,
+}
+
+/// Files of each watch.
+#[derive(Default)]
+struct WatchUsers {
+    first: HashMap<WatchNumber, FileWatch>,
+    /// Others, where the same inode was opened more than once.
+    more: HashMap<WatchNumber, Vec<FileWatch>>,
+}
+
+impl WatchUsers {
+    fn add(&mut self, watch: WatchNumber, file: FileWatch) {
+        match self.first.entry(watch) {
+            Entry::Vacant(first) => drop(first.insert(file)),
+            Entry::Occupied(_) => self.more.entry(watch).or_default().push(file),
+        }
+    }
+
+    /// Takes a file away. Returns true if the watch has none any more.
+    fn remove(&mut self, watch: WatchNumber, file: FileWatch) -> bool {
+        let others = self.more.get_mut(&watch);
+        match self.first.get_mut(&watch) {
+            Some(first) if *first == file => match others.and_then(Vec::pop) {
+                Some(other) => *first = other,
+                None => drop(self.first.remove(&watch)),
+            },
+            Some(_) => others
+                .into_iter()
+                .for_each(|more| more.retain(|one| *one != file)),
+            None => return false,
+        }
+        if self.more.get(&watch).is_some_and(Vec::is_empty) {
+            self.more.remove(&watch);
+        }
+        !self.first.contains_key(&watch)
+    }
+
+    fn of(&self, watch: WatchNumber) -> impl Iterator<Item = FileWatch> {
+        let more = self.more.get(&watch).into_iter().flatten();
+        self.first.get(&watch).into_iter().chain(more).copied()
+    }
+
+    /// Takes all files of a watch away.
+    fn take(&mut self, watch: WatchNumber) -> impl Iterator<Item = FileWatch> {
+        let more = self.more.remove(&watch).unwrap_or_default();
+        self.first.remove(&watch).into_iter().chain(more)
+    }
 }
 
 impl FileWatches {
@@ -41,21 +87,24 @@ impl FileWatches {
 
     pub(super) fn add(
         &mut self,
-        watcher: Option<&mut InotifyWatcher>,
+        mut watcher: Option<&mut InotifyWatcher>,
+        number: FileWatch,
         file: &Arc<TailFile>,
-    ) -> (FileWatch, Option<WatchRefusal>) {
-        let number = FileWatch(self.next);
-        self.next += 1;
-        let watched = WatchedFile {
-            file: Arc::downgrade(file),
-            watch: None,
-            polled: false,
-            last: None,
-            round: 0,
-            reported: 0,
-        };
-        self.files.insert(number, watched);
-        (number, self.resume(watcher, number))
+    ) -> Option<WatchRefusal> {
+        let known = self.files.get(&number);
+        if known.is_none_or(|known| known.file.as_ptr() != Arc::as_ptr(file)) {
+            self.remove(watcher.as_deref_mut(), number);
+            let watched = WatchedFile {
+                file: Arc::downgrade(file),
+                watch: None,
+                polled: false,
+                last: None,
+                round: 0,
+                reported: 0,
+            };
+            self.files.insert(number, watched);
+        }
+        self.resume(watcher, number, file)
     }
 
     pub(super) fn pause(&mut self, watcher: Option<&mut InotifyWatcher>, number: FileWatch) {
@@ -64,17 +113,17 @@ impl FileWatches {
         };
         watched.polled = false;
         if let Some(watch) = watched.watch.take() {
-            release(&mut self.by_watch, watcher, watch, number);
+            release(&mut self.users, watcher, watch, number);
         }
     }
 
-    pub(super) fn resume(
+    fn resume(
         &mut self,
         watcher: Option<&mut InotifyWatcher>,
         number: FileWatch,
+        file: &Arc<TailFile>,
     ) -> Option<WatchRefusal> {
         let watched = self.files.get_mut(&number)?;
-        let file = watched.file.upgrade()?;
         if watched.watch.is_some() {
             return None;
         }
@@ -84,8 +133,7 @@ impl FileWatches {
             Some(Err(refusal)) => Some(refusal),
             Some(Ok(watch)) => {
                 watched.watch = Some(watch);
-                let users = self.by_watch.entry(watch);
-                users.or_insert_with(|| Vec::with_capacity(1)).push(number);
+                self.users.add(watch, number);
                 kind.needs_polling().then_some(WatchRefusal::Unnoticed)
             }
         };
@@ -108,9 +156,9 @@ impl FileWatches {
         change: FileChange,
         events: &mut Vec<TreeEvent>,
     ) {
-        for number in self.by_watch.get(&watch).into_iter().flatten() {
-            if let Some(watched) = self.files.get_mut(number) {
-                report(*number, watched, self.round, change, events);
+        for number in self.users.of(watch) {
+            if let Some(watched) = self.files.get_mut(&number) {
+                report(number, watched, self.round, change, events);
             }
         }
     }
@@ -118,7 +166,7 @@ impl FileWatches {
     /// A watch that the kernel removed.
     pub(super) fn end(&mut self, watch: WatchNumber, events: &mut Vec<TreeEvent>) {
         self.note(watch, FileChange::Ended, events);
-        for number in self.by_watch.remove(&watch).into_iter().flatten() {
+        for number in self.users.take(watch) {
             if let Some(watched) = self.files.get_mut(&number) {
                 watched.watch = None;
             }
@@ -169,20 +217,15 @@ impl FileWatches {
 }
 
 fn release(
-    by_watch: &mut HashMap<WatchNumber, Vec<FileWatch>>,
+    users: &mut WatchUsers,
     watcher: Option<&mut InotifyWatcher>,
     watch: WatchNumber,
     number: FileWatch,
 ) {
-    let Some(users) = by_watch.get_mut(&watch) else {
-        return;
-    };
-    users.retain(|user| *user != number);
-    if users.is_empty() {
-        by_watch.remove(&watch);
-        if let Some(watcher) = watcher {
-            watcher.remove(watch);
-        }
+    if users.remove(watch, number)
+        && let Some(watcher) = watcher
+    {
+        watcher.remove(watch);
     }
 }
 

@@ -26,6 +26,9 @@ use super::{EVENTS_MAX, FileChange, MOVE_HOLD, TreeEvent, TreeWatcher};
 use crate::files::walk::NamedEntry;
 use crate::files::watch::{WatchEvent, WatchNumber, WatchRefusal};
 
+/// Notices for which there is memory while none comes.
+const NOTICES_KEPT: usize = 64;
+
 /// Somebody who waits for a name in a folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum NameInterest {
@@ -130,12 +133,13 @@ impl TreeWatcher {
                 self.drained = true;
                 return Ok(());
             };
-            // It comes back with its capacity below.
+            // It comes back with its capacity below, unless many came at once.
             let mut notices = std::mem::take(&mut self.notices);
             let more = watcher.read(&mut notices);
             for notice in notices.drain(..) {
                 self.handle(notice, events);
             }
+            notices.shrink_to(NOTICES_KEPT);
             self.notices = notices;
             self.drained = !more?;
             if self.drained || events.len() >= full {

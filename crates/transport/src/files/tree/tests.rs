@@ -385,8 +385,8 @@ fn lost_notices_are_made_up_for() {
     scene.write("a/replaced.log");
     scene.settle();
     let stays = Arc::new(TailFile::open(&scene.at("a/replaced.log"), scene.roots()).unwrap());
-    let (watch, refusal) = scene.watcher.watch_file(&stays);
-    assert_eq!(refusal, None);
+    let watch = FileWatch(1);
+    assert_eq!(scene.watcher.watch_file(watch, &stays), None);
     let queued_max = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
     for number in 0..queued_max.trim().parse::<usize>().unwrap() {
         let path = scene.at(&format!("a/noise-{}", number % 2));
@@ -461,7 +461,8 @@ fn folders_without_a_watch_are_polled_and_say_so_once() {
     // A file without a watch is polled too.
     let path = scene.at("a/2.log");
     let file = Arc::new(TailFile::open(&path, scene.roots()).unwrap());
-    let (watch, refusal) = scene.watcher.watch_file(&file);
+    let watch = FileWatch(1);
+    let refusal = scene.watcher.watch_file(watch, &file);
     assert_eq!(refusal, Some(WatchRefusal::Full));
     assert_eq!(scene.watcher.counts().files_polled, 1);
     File::options()
@@ -498,8 +499,9 @@ fn an_open_file_is_reported_once_a_poll_until_it_is_paused() {
     let path = scene.at("a.log");
     let file = Arc::new(TailFile::open(&path, scene.roots()).unwrap());
     let twice = Arc::new(TailFile::open(&path, scene.roots()).unwrap());
-    let (watch, _) = scene.watcher.watch_file(&file);
-    let (other, _) = scene.watcher.watch_file(&twice);
+    let (watch, other) = (FileWatch(1), FileWatch(2));
+    assert_eq!(scene.watcher.watch_file(watch, &file), None);
+    assert_eq!(scene.watcher.watch_file(other, &twice), None);
     let changed = |file, change| TreeEvent::Changed { file, change };
     let mut writer = File::options().append(true).open(&path).unwrap();
     for _ in 0..3 {
@@ -521,7 +523,7 @@ fn an_open_file_is_reported_once_a_poll_until_it_is_paused() {
     scene.watcher.pause_file(watch);
     writer.write_all(b"x").unwrap();
     assert_eq!(scene.settle(), []);
-    assert_eq!(scene.watcher.resume_file(watch), None);
+    assert_eq!(scene.watcher.watch_file(watch, &file), None);
     assert_eq!(scene.settle(), [], "what came before is read by its user");
     writer.write_all(b"x").unwrap();
     assert_eq!(scene.settle(), [changed(watch, FileChange::Content)]);
@@ -531,6 +533,15 @@ fn an_open_file_is_reported_once_a_poll_until_it_is_paused() {
         changed(watch, FileChange::Attributes),
     ];
     assert_eq!(sorted(scene.settle()), sorted(deleted.to_vec()));
+    // Another file gets its number.
+    scene.write("b.log");
+    let next = Arc::new(TailFile::open(&scene.at("b.log"), scene.roots()).unwrap());
+    assert_eq!(scene.watcher.watch_file(watch, &next), None);
+    assert_eq!(scene.watcher.counts().files_watched, 1);
+    scene.settle();
+    let mut writer = File::options().append(true).open(scene.at("b.log"));
+    writer.as_mut().unwrap().write_all(b"x").unwrap();
+    assert_eq!(scene.settle(), [changed(watch, FileChange::Content)]);
     scene.watcher.forget_file(watch);
     scene.watcher.forget_file(other);
     let counts = scene.watcher.counts();
