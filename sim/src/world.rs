@@ -6,7 +6,7 @@
 //! * A run ends with a kill and a power cut, each followed by the delivery of all owed events.
 //!
 //! # Limits
-//! Without faults, everything is settled within `WIND_DOWN_STEPS` steps.
+//! Without faults, everything is settled within `WIND_DOWN_STEPS` steps, or `COLLECTOR_STEPS`.
 //! After `STARTS_MAX` failed starts, the disk gives no errors during one start.
 //!
 //! # After a crash
@@ -38,6 +38,9 @@ const NAMES: [&str; DESTINATIONS_MAX] = ["alpha", "beta", "gamma", "delta", "new
 
 /// Steps within which everything must be settled once all faults have stopped.
 const WIND_DOWN_STEPS: u32 = 4_000;
+
+/// The same with a collector: few of the steps are its clients', who send and poll one by one.
+const COLLECTOR_STEPS: u32 = 3 * WIND_DOWN_STEPS;
 
 /// Times that a start may fail while the disk gives errors.
 const STARTS_MAX: u32 = 4;
@@ -627,7 +630,11 @@ impl LogWorld {
                 self.add_destination(&name);
             }
         }
-        for round in 0..WIND_DOWN_STEPS {
+        let steps = match self.collector {
+            Some(_) => COLLECTOR_STEPS,
+            None => WIND_DOWN_STEPS,
+        };
+        for round in 0..steps {
             if self.disk.is_dead() {
                 let end = self.some_end();
                 self.restart(end)?;
