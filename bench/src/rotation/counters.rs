@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Counters that are compared with the truth or shown: parts of the names of Inrush's metrics.
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
     super::outcome::REMOVED_BYTES,
+    "missed_generations",
     "truncated",
     "inode_reused",
     "hole_skipped",

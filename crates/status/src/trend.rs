@@ -468,6 +468,29 @@ mod tests {
     }
 
     #[test]
+    fn files_that_were_deleted_unread_and_unopened_are_losses_of_their_own() {
+        let (mut trend, now) = (Trend::default(), Instant::now());
+        let files = FileListing {
+            rotated_away_unread_bytes: 7,
+            missed_generations: 2,
+            ..FileListing::default()
+        };
+        trend.note_files("quiet", &FileListing::default(), now);
+        trend.note_files("pods", &files, now);
+        let growing = trend.growing(now);
+        let mut found: Vec<_> = growing
+            .map(|loss| (loss.name, loss.kind, loss.count))
+            .collect();
+        found.sort_by_key(|(.., count)| *count);
+        let pods = |kind, count| ("pods".to_owned(), kind, count);
+        let wanted = [
+            pods(LossKind::MissedFiles, 2),
+            pods(LossKind::RotatedAway, 7),
+        ];
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
     fn a_loss_is_recent_for_some_minutes_and_a_new_spell_counts_anew() {
         let ledger = Ledger::new();
         let (source, destination) = (ledger.source("s"), ledger.destination("d"));

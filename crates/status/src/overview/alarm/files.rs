@@ -199,6 +199,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn files_that_nobody_opened_are_told_in_words() {
+        assert_eq!(
+            deleted_unopened(1),
+            "one file that was deleted before it could be opened"
+        );
+        assert!(deleted_unopened(2).starts_with("2 files that were deleted"));
+    }
+
+    #[test]
     fn a_path_neither_breaks_a_line_nor_fills_the_page() {
         assert_eq!(shown("/a\nb\u{1b}[1m"), "/a\\nb\\u{1b}[1m");
         let long = shown(&format!("/a{}z", "é".repeat(4000)));

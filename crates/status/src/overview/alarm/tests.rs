@@ -92,6 +92,7 @@ fn all() -> Vec<AlarmDraft> {
         LossKind::Rejected,
         LossKind::Cut,
         LossKind::RotatedAway,
+        LossKind::MissedFiles,
         LossKind::Dropped,
         LossKind::Quarantined,
         LossKind::DeletedForRoom,
