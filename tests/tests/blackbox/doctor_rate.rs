@@ -128,7 +128,7 @@ destinations: { null0: { type: blackhole } }
     let why = findings.iter().find(|one| one["id"] == "cpu.safe_rate");
     let why = why.unwrap();
     assert_eq!(why["severity"], "info");
-    assert_eq!(why["command"], "inrush doctor --rate");
+    assert_eq!(why["command"], format!("inrush doctor --rate -c {file}"));
     let report = json(&inrush(&["doctor", "--rate", "--json", "-c", file], folder));
     assert!(report["safe_rate"]["events_per_second"].as_u64() > Some(0));
     assert_eq!(running.ledger().sources["syslog"].received, 0);

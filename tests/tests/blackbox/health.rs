@@ -104,7 +104,7 @@ fn an_address_in_use_is_named_and_the_rest_goes_on() {
     let at = taken.local_addr().unwrap();
     inrush.rewrite(&with_health(&format!("\"{at}\""), &destination));
     inrush.signal(Signal::SIGHUP);
-    let said = inrush.line("  health.listen: ");
+    let said = inrush.line("health.listen: ");
     assert!(said.contains(&at.to_string()), "{said}");
     assert_eq!(asked(health, "/health"), (200, "yes".to_owned()));
     send(&inrush, 0..10);
