@@ -55,7 +55,7 @@ fn schema_and_reference_are_printed() {
 fn a_command_line_without_sense_ends_with_2() {
     for args in [
         &[][..],
-        &["check"],
+        &["check", "x", "-c", "y"],
         &["check", "-c", "x", "--print-schema"],
         &["explain", "--source", "x"],
     ] {

@@ -210,7 +210,8 @@ fn a_full_socket_buffer() {
     inrush.signal(Signal::SIGCONT);
     let (finding, lost) = grown(&before, &after);
     let command = remedy(finding, &format!("socket.drops:{PORT}"), "socket");
-    assert_eq!(command, "inrush top --once");
+    let named = format!("inrush top --once -c {}", config.display());
+    assert_eq!(command, named);
     assert!(lost < SENT, "{finding:#}");
     await_events(&inrush, SENT - lost);
 }

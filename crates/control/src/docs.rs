@@ -1,8 +1,8 @@
 //! The documentation as pages: Markdown of `docs/` in HTML, at the paths that it has there.
 //!
 //! Links between documents work as they are written. A link to what is not served, such as a file
-//! of the source tree, becomes its text, and so does a picture. A page is made when it is asked for;
-//! the largest takes some milliseconds.
+//! of the source tree, becomes its text, and so does a picture. A page is made when it is asked
+//! for; the largest takes some milliseconds.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,8 +1,8 @@
 //! The metric catalogue: every name that `/metrics` can show, once, with its kind and meaning.
 //!
-//! Grammar: `inrush_<room>_<what>[_<unit>][_total]`, beside the `process_*` of all programs; counters end in `_total`, histograms in
-//! `_seconds`; units are base units (seconds, bytes), labels are closed sets or names from the
-//! configuration.
+//! Grammar: `inrush_<room>_<what>[_<unit>][_total]`, beside the `process_*` of all programs;
+//! counters end in `_total`, histograms in `_seconds`; units are base units (seconds, bytes),
+//! labels are closed sets or names from the configuration.
 
 /// Kind of a metric: how its value moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

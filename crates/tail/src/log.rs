@@ -412,6 +412,17 @@ impl TailedLog {
                 false => LogTurn::Drained(read),
             });
         }
+        self.at_end(writer, counts, followed, now)
+    }
+
+    /// A turn that found nothing to read; `followed`: the next generation had text before.
+    fn at_end(
+        &mut self,
+        writer: &mut BatchWriter,
+        counts: &FileCounts,
+        followed: bool,
+        now: Now,
+    ) -> io::Result<LogTurn> {
         let Some(generation) = self.generations.front() else {
             return Ok(LogTurn::Ended);
         };
@@ -428,7 +439,8 @@ impl TailedLog {
             return Ok(self.shorten(counts));
         }
         let idle = now.instant.saturating_duration_since(self.last_growth);
-        if followed || (held.is_some() && status.links == 0 && idle >= DELETED_IDLE) {
+        let is_deleted = generation.gone.is_some() && status.links == 0;
+        if followed || (is_deleted && idle >= DELETED_IDLE) {
             return Ok(self.leave(writer, counts, now));
         }
         Ok(LogTurn::AtEnd)
