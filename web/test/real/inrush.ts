@@ -64,12 +64,12 @@ export class Inrush {
 
   /** The dashboard's address. */
   get url(): string {
-    return `${this.#said(/^inrush: admin on (\S+)$/m)}/`;
+    return `${this.#said(/ inrush: admin on (\S+)$/m)}/`;
   }
 
   /** Sends lines over TCP on a connection of their own. */
   async send(lines: string[]): Promise<void> {
-    const [host = "", port] = this.#said(/^inrush: listening on tcp:\/\/(\S+)/m).split(":");
+    const [host = "", port] = this.#said(/ inrush: listening on tcp:\/\/(\S+)/m).split(":");
     await new Promise<void>((done, failed) => {
       const socket = createConnection(Number(port), host);
       socket.on("error", failed).on("close", () => done());
