@@ -41,7 +41,7 @@ static LOST: AtomicU64 = AtomicU64::new(0);
 /// Options of the log.
 #[derive(Args, Clone)]
 pub(crate) struct LogArgs {
-    /// How lines of the log look [default: INRUSH_LOG_FORMAT, else text]
+    /// Format of the log's lines [default: INRUSH_LOG_FORMAT, else text]
     #[arg(long, value_name = "FORMAT", value_enum)]
     log_format: Option<LogShape>,
     /// Lines of this level and of worse ones are written [default: INRUSH_LOG_LEVEL, else info]

@@ -138,7 +138,7 @@ impl Default for LoggedLoss {
 }
 
 impl LoggedLoss {
-    /// What was lost since it was last in a line, if that is anything and long enough ago.
+    /// Events lost since it was last in a line, if there are any and that is long enough ago.
     fn news(&mut self, total: u64, now: Instant) -> Option<u64> {
         let more = total.checked_sub(self.total).filter(|more| *more > 0)?;
         let ago = self.at.map(|at| now.saturating_duration_since(at));

@@ -3,13 +3,13 @@
 
 use super::*;
 
-/// What a copier does, one after the other: `a.log` is copied to `a.log.1`, and cut.
+/// Acts of a copier, one after the other: `a.log` is copied to `a.log.1`, and cut.
 #[derive(Clone, Copy, Debug)]
 enum CopyAct {
     Create,
     Part,
     End,
-    /// What is lost unless it was read before the cut.
+    /// Text that is lost unless it was read before the cut.
     WriteBetween,
     Cut,
     WriteNew,
@@ -98,7 +98,7 @@ fn a_copy_of_a_file_some_milliseconds_old_is_one() {
     every_look(&[Create, End, Cut, WriteNew], false, ALL_NAMES);
 }
 
-/// What is read before the copy is known stays read, and what is not cut is read in its own file.
+/// Text that is read before the copy is known stays read; text that is not cut is read in its file.
 #[test]
 fn a_copy_of_what_is_not_cut_is_never_read() {
     use CopyAct::{Create, End, Part};
